@@ -64,6 +64,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "damaged.json").write_text(json.dumps(content | {"packed_cubin": content["packed_cubin"][:-40]}))
     warps = [warp | {"packed": "AAAA"} for warp in content["warps"]]
     (folder / "traces.json").write_text(json.dumps(content | {"warps": warps}))
+    (folder / "accesses.json").write_text(json.dumps(content | {"accesses": []}))
+    wide = [*content["accesses"][0][:3], 4_000_000]  # bytes of a thread: tens of GB for the addresses of a sampled warp
+    (folder / "wide.json").write_text(json.dumps(content | {"accesses": [wide]}))
+    (folder / "long.json").write_text(json.dumps(content | {"warps": [warps[0] | {"visits": 60_000}] * 20}))
     (folder / "altered.json").write_text(json.dumps(content | {"code_sha256": "0" * 64}))
     (folder / "lines.json").write_text(json.dumps(content | {"lines": content["lines"] | {"accesses": []}}))
     (folder / "counts.json").write_text(json.dumps(content | {"counts": [["divergent", 99, 1, 1, 1]]}))
@@ -160,6 +164,9 @@ def test_several_kernels_need_a_name(files, gpudissect, error_of) -> None:
         (("profile.json", "--machine", H200, "--gate", "limiter == memry"), ("memry", "did you mean memory?")),
         (("counts.json", "--machine", H200), ("counts.json", "packed_ptx", "record it again")),
         (("early.json", "--machine", H200), ("early.json", "execution counts", "record it again")),
+        (("accesses.json", "--machine", H200), ("accesses.json", "warps has accesses", "record it again")),
+        (("wide.json", "--machine", H200), ("wide.json", "accesses.0.3", "128")),
+        (("long.json", "--machine", H200), ("long.json", "warps has more than", "events")),
         (("traces.json", "--machine", H200), ("traces.json", "packed of warp ", "cannot be decompressed")),
         (("altered.json", "--machine", H200), ("altered.json", "packed_cubin", "record it again")),
         (("other.cubin", "--profile", "profile.json"), ("another kernel, divergent",)),

@@ -62,6 +62,30 @@ def test_a_signal_while_measuring_keeps_what_was_measured(tmp_path, stop):
         assert "it ended early" in again.stdout
 
 
+LOST = """
+import time
+from gpudissect.cli.console import catch_stop_signals, stopped_at_once
+catch_stop_signals()
+with stopped_at_once("nothing was written"):
+    print(flush=True)
+    while True:
+        try:
+            time.sleep(9)
+        except KeyboardInterrupt:  # as in a callback of a compiler
+            pass
+"""
+
+
+def test_a_signal_whose_exception_is_lost_ends_the_process():
+    options = {"env": ENVIRONMENT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", LOST], **options) as process:
+        assert process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"interrupted; nothing was written" in err and err.count(b"\n") == 1
+
+
 @pytest.mark.parametrize(
     ("command", "code"),
     [

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gpudissect.errors import MachineCodeError
 from gpudissect.machine_code.device_code import find_kernel, read_device_code
+from gpudissect.machine_code.elf import read_elf
 from gpudissect.machine_code.kernel import choose_kernel, read_cubin
 from gpudissect.machine_code.names import choose_name, declaration, short_name, source_name
 from gpudissect.machine_code.program import read_program
@@ -179,6 +180,37 @@ def test_a_truncated_cubin_is_refused(share):
     data = cubin_of(RESOURCES, "sm_90")
     with pytest.raises(MachineCodeError):
         read_cubin(data[: int(share * len(data))])
+
+
+def _elf(sections, content):
+    """A cubin of these section headers (name, type, offset, size, link) and other content, in this order."""
+    counts = (64, 0, 0, 64, len(sections), 0)
+    header = struct.pack("<4s5B7x2HI3QI6H", b"\x7fELF", 2, 1, 1, 51, 7, 2, 190, 1, 0, 0, 64, 90, *counts)
+    rows = (struct.pack("<2I4Q2I2Q", name, kind, 0, 0, *place, link, 0, 0, 24) for name, kind, *place, link in sections)
+    return b"".join([header, *rows, content])
+
+
+def test_sections_that_share_bytes_are_not_copied():
+    size = 64 * 60_000
+    with pytest.raises(MachineCodeError, match="sections"):  # 60,000 sections, each of the whole table: 230 GB
+        read_cubin(_elf([(0, 3, 64, size, 0)] * 60_000, b"\0"))
+
+
+def test_names_that_share_bytes_are_not_copied():
+    content = b"x" * 4_000_000 + b"\0"
+    place = 64 + 64 * 60_000
+    names = [(0, 3, place, len(content), 0)] + [(0, 1, 0, 0, 0)] * 59_999  # each has the 4 MB as its name
+    with pytest.raises(MachineCodeError, match="names"):
+        read_cubin(_elf(names, content))
+
+
+def test_two_kernels_in_one_section_are_refused():
+    cubin = bytearray(cubin_of(RESOURCES, "sm_90"))
+    functions = [s for s in read_elf(bytes(cubin)).symbols if s.is_kernel]
+    first, second = (cubin.rfind(struct.pack("<H2Q", s.section, s.value, s.size)) for s in functions[:2])
+    cubin[second : second + 2] = cubin[first : first + 2]
+    with pytest.raises(MachineCodeError, match="two kernels"):
+        read_cubin(bytes(cubin))
 
 
 @given(st.binary(max_size=200), st.sampled_from([b"", b"\x7fELF"]))

@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -24,6 +25,7 @@ Progress = Callable[[int, int, str], None]
 Update = Callable[[int, int, str, str], None]  # also takes the time left
 DONE, BUG, PARTIAL, INTERRUPTED = 0, 1, 4, 130
 
+STOP_GRACE_S = 0.5  # of compiled code and compilers, which delay or lose the exception of a stop signal
 LOG_INTERVAL_S = 5.0
 DESCRIPTION_CHARS = 36  # of what is being measured; the bar gets the rest
 MIN_BAR_COLUMNS = 80
@@ -104,6 +106,42 @@ def _stop(number: int, frame: FrameType | None) -> None:
     global _stop_requested
     _stop_requested = True
     raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def stopped_at_once(note: str) -> Iterator[None]:
+    """End the process within about `STOP_GRACE_S` of a stop signal, whatever runs inside, with a note.
+
+    Inside nothing may be written that has to be whole.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
+    ended, hook, previous = threading.Event(), sys.unraisablehook, signal.set_wakeup_fd(sender.fileno())
+
+    def watch() -> None:
+        with receiver:
+            while number := receiver.recv(1):
+                if number[0] in STOP_SIGNALS and not ended.wait(STOP_GRACE_S):
+                    print_note(f"interrupted; {note}")
+                    os._exit(INTERRUPTED)
+
+    threading.Thread(target=watch, daemon=True).start()
+    sys.unraisablehook = lambda lost: None if _stop_requested else hook(lost)
+    try:
+        yield
+        if _stop_requested:
+            raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        print_note(f"interrupted; {note}")
+        raise SystemExit(INTERRUPTED) from None
+    finally:
+        ended.set()
+        sys.unraisablehook = hook
+        signal.set_wakeup_fd(previous)
+        sender.close()
 
 
 @contextlib.contextmanager

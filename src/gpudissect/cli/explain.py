@@ -18,6 +18,7 @@ from gpudissect.cli.console import (
     print_error,
     print_note,
     progress_on_stderr,
+    stopped_at_once,
 )
 from gpudissect.cli.options import ResultOption
 from gpudissect.errors import GpudissectError, UsageError
@@ -81,8 +82,7 @@ def explain(
         ),
     ] = None,
     profile: Annotated[
-        Path | None,
-        Option(metavar="FILE.json", help="With --grid: save the recorded profile. Without: read it."),
+        Path | None, Option(metavar="FILE.json", help="With --grid: save the recorded profile. Without: read it.")
     ] = None,
     against: Annotated[
         list[Path] | None, Option(metavar="RESULT", help="Result of another GPU: also predict the time there.")
@@ -91,8 +91,7 @@ def explain(
     html: Annotated[Path | None, Option(metavar="FILE", help="Write an HTML report.")] = None,
     as_json: Annotated[bool, Option("--json", help="Print the explanation as JSON.")] = False,
     gate: Annotated[
-        str | None,
-        Option(metavar="CONDITION", help="Exit code 4 if false: 'spills == 0 and occupancy >= 50%'."),
+        str | None, Option(metavar="CONDITION", help="Exit code 4 if false: 'spills == 0 and occupancy >= 50%'.")
     ] = None,
     everything: Annotated[
         bool,
@@ -144,12 +143,13 @@ def explain(
     if html is not None:
         check_page(html)
     results, others = ([load(path) for path in paths or ()] for paths in (machine, against))
-    if run is None:
-        found = explain_file(file, results, kernel=kernel, profile=profile, options=options, against=others)
-        return _show(found, output, html, as_json, everything, condition)
-    if trips:
-        turns = parse_trips(trips)
-        found = explain_trips(file, run.launch, turns, results, kernel=kernel, options=options, against=others)
+    if run is None or trips:
+        with stopped_at_once("nothing was written: run the command again"):
+            if run is None:
+                found = explain_file(file, results, kernel=kernel, profile=profile, options=options, against=others)
+            else:
+                turns = parse_trips(trips or ())
+                found = explain_trips(file, run.launch, turns, results, kernel=kernel, options=options, against=others)
         return _show(found, output, html, as_json, everything, condition)
     is_shown = bool(results or output or html or as_json or condition) or saved is None
     with progress_on_stderr() as progress:
@@ -160,7 +160,8 @@ def explain(
     if outcome.is_explainable and not outcome.is_interrupted and is_shown:
         assert outcome.profile is not None
         try:
-            found = explain_recorded(outcome.profile, results, others)
+            with stopped_at_once(f"{saved} has the profile" if saved else "nothing was written"):
+                found = explain_recorded(outcome.profile, results, others)
             code = _show(found, output, html, as_json, everything, condition)
         except GpudissectError as error:
             errors.append(error)

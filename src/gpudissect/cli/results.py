@@ -60,12 +60,7 @@ def show(
 
 
 def print_results(
-    results: Sequence[Result],
-    *,
-    as_json: bool,
-    as_list: bool = False,
-    everything: bool = False,
-    details: bool = False,
+    results: Sequence[Result], *, as_json: bool, as_list: bool = False, everything: bool = False, details: bool = False
 ) -> None:
     """Print results on stdout, or as JSON, one result or a list."""
     from gpudissect.views.terminal.layout import console

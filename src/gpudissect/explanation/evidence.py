@@ -18,11 +18,7 @@ from gpudissect.machine_code.program import Program
 PtxBlock = tuple[str, int]
 """Name of a PTX function and index of its block."""
 _FLOAT_MULTIPLY_ADD = {"FFMA", "DFMA", "HFMA2"}
-_SURE = {
-    "st": {"STG", "ST", "STS", "STL"},
-    "bar": {"BAR"},
-    "barrier": {"BAR"},
-}
+_SURE = {"st": {"STG", "ST", "STS", "STL"}, "bar": {"BAR"}, "barrier": {"BAR"}}
 _LIKELY = {
     "ld": {"LDG", "LD", "LDS", "LDL"},
     "shfl": {"SHFL"},
@@ -33,23 +29,16 @@ _LIKELY = {
     "sub": {"FADD", "DADD", "HADD2"},
     "mma": {"HMMA", "IMMA", "DMMA", "QMMA", "BMMA"},
     "popc": {"POPC"},
-    "ex2": {"MUFU"},
-    "lg2": {"MUFU"},
-    "sin": {"MUFU"},
-    "cos": {"MUFU"},
-    "rsqrt": {"MUFU"},
 }
+_LIKELY |= {name: {"MUFU"} for name in ("ex2", "lg2", "sin", "cos", "rsqrt")}
 _ADD, _LOGIC = {"IADD3", "UIADD3", "IADD", "VIADD"}, {"LOP3", "ULOP3"}
 _POSSIBLE = {
     "setp": {"ISETP", "UISETP", "FSETP", "DSETP", "HSETP2"},
     "add": _ADD,
     "sub": _ADD,
     "selp": {"SEL", "USEL", "FSEL"},
-    "and": _LOGIC,
-    "or": _LOGIC,
-    "xor": _LOGIC,
-    "not": _LOGIC,
 }
+_POSSIBLE |= {name: _LOGIC for name in ("and", "or", "xor", "not")}
 _BRANCHES = {"bra": {"BRA", "EXIT"}, "brx": {"BRX"}}
 _BY_TRUST = (_SURE, _LIKELY, _POSSIBLE, _BRANCHES)
 _CONTROL = frozenset(("bra", "brx", "ret", "exit"))

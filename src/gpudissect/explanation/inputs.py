@@ -96,6 +96,7 @@ def _explain(profile: Profile, results: Sequence[Result]) -> Explanation:
 
     _check_results(results, profile.architecture)
     active = profile.active_threads()
+    profile.check_traces()
     return _with_origin(explain_profile(profile, results), results).model_copy(update={"active_threads": active})
 
 

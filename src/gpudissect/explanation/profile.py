@@ -19,12 +19,14 @@ from gpudissect.results.model import Items, Record
 
 SCHEMA: Literal["gpudissect/profile/1"] = "gpudissect/profile/1"
 MAX_PROFILE_BYTES = 4 << 20
-MAX_CUBIN_BYTES = 1 << 26
+MAX_CUBIN_BYTES = 1 << 24
 _RECORD_AGAIN = "record it again"
 
 Positive = Annotated[int, Field(ge=1, lt=2**31)]
 Dimensions = tuple[Positive, Positive, Positive]
 Duration = Annotated[float, Field(gt=0)]
+AccessBytes = Annotated[int, Field(ge=1, le=128)]  # of a thread; PTX ISA 9.0 has up to 32
+MAX_WARPS, MAX_ACCESSES, MAX_EVENTS = 1 << 8, 1 << 15, 1 << 20  # of a profile; more than `sampling` records
 MAX_BLOCK_THREADS = 1024
 
 
@@ -182,11 +184,11 @@ class Profile(Record):
     """Versions of compiler and assembler."""
     counts: Items[tuple[str, Count, Count, Count, Count]] = ()
     """PTX function, block; executions by warps and by threads, threads with a taken branch. In a launch."""
-    accesses: Items[tuple[Count, str, str, Count]] = ()
+    accesses: Annotated[Items[tuple[Count, str, str, AccessBytes]], Field(max_length=MAX_ACCESSES)] = ()
     """Number of the PTX instruction, space, kind and bytes per thread of what `Trace.accessed` has the index of."""
     allocations: Items[Allocation] = ()
     """Arrays of the arguments."""
-    warps: Items[Warp] = ()
+    warps: Annotated[Items[Warp], Field(max_length=MAX_WARPS)] = ()
     """Traces of sampled warps, of those that likely share an SM first. Visits are indices of `counts`."""
     lines: LineRecords | None = None
     """Requests of sampled lines of the whole GPU, for hits in the L2."""
@@ -217,6 +219,13 @@ class Profile(Record):
             warps += count.warps * (block.end - block.start)
             threads += count.threads * (block.end - block.start)
         return threads / warps if warps else None
+
+    def check_traces(self) -> None:
+        """Raise `DamagedProfileError` for too long traces, and for accesses that are not in `accesses`."""
+        if sum(warp.visits + warp.accesses for warp in self.warps) > MAX_EVENTS:
+            raise DamagedProfileError("warps", f"has more than {MAX_EVENTS} events")
+        if any((warp.trace().accessed >= len(self.accesses)).any() for warp in self.warps):
+            raise DamagedProfileError("warps", "has accesses that are not in accesses")
 
     def ptx(self) -> str:
         """The PTX. Raises `DamagedProfileError`."""

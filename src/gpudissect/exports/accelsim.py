@@ -142,10 +142,7 @@ def _latencies(lookup: Lookup) -> Iterator[Line]:
     start, clock = lookup.finding("launch", "kernel_start"), lookup.result.conditions.clock_hz
     if start is not None and clock and isinstance(start.value, int | float):
         comment = f"-gpgpu_kernel_launch_latency is not set here: {_found(start)} from the call until the host"
-        yield (
-            "",
-            f"{comment} observes the end, {start.value * clock / 1e9:.0f} cycles, an upper bound",
-        )
+        yield ("", f"{comment} observes the end, {start.value * clock / 1e9:.0f} cycles, an upper bound")
 
 
 def _trace_config(lookup: Lookup) -> Iterator[Line]:

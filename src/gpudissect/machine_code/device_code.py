@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gpudissect.errors import MachineCodeError
+from gpudissect.machine_code.elf import MAX_CUBIN_BYTES
 from gpudissect.machine_code.kernel import Cubin, Kernel, choose_kernel, read_cubin
 from gpudissect.machine_code.tools import run_tool
 
@@ -39,7 +40,7 @@ def cubins_for(path: Path, architecture: str | None) -> tuple[Cubin, ...]:
     try:
         with path.open("rb") as file:
             start = file.read(20)
-            data = start + file.read() if start[:4] == _ELF and start[18:] == _CUDA else b""
+            data = start + file.read(MAX_CUBIN_BYTES) if start[:4] == _ELF and start[18:] == _CUDA else b""
     except OSError as error:
         raise MachineCodeError(f"cannot read {str(path)!a}: {error.strerror}") from error
     if not data and start.startswith(_ELF):

@@ -5,12 +5,14 @@ here: it drops the bit of ``st_other`` that marks a kernel.
 """
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from gpudissect.errors import MachineCodeError
 
-MAX_CUBIN_BYTES = 1 << 28
+MAX_CUBIN_BYTES, MAX_NAME_BYTES = 1 << 28, 1 << 26  # of all names in a table of strings
+MAX_OVERLAP = 4  # sizes of the sections relative to the file: from sm_100 on two of them may share their bytes
 _HEADER = struct.Struct("<4s5B7x2HI3QI6H")  # Elf64_Ehdr
 _SECTION = struct.Struct("<2I4Q2I2Q")  # Elf64_Shdr
 _SYMBOL = struct.Struct("<IBBH2Q")  # Elf64_Sym
@@ -89,10 +91,13 @@ def read_elf(data: bytes) -> ElfFile:
     end = sections + section_count * _SECTION.size
     _check_end(data, max(end, programs + program_count * _PROGRAM_HEADER_BYTES))
     headers = list(_SECTION.iter_unpack(data[sections:end]))
+    if sum(header[5] for header in headers if header[1] != _NO_BITS) > MAX_OVERLAP * len(data):
+        raise MachineCodeError("damaged or truncated cubin: its sections are larger than the file")
     contents = [b"" if header[1] == _NO_BITS else _slice(data, header[4], header[5]) for header in headers]
+    titles = _texts(contents[names], (header[0] for header in headers))
     found = tuple(
-        Section(_text(contents[names], header[0]), header[5], header[7], content)
-        for header, content in zip(headers, contents, strict=True)
+        Section(title, header[5], header[7], content)
+        for title, header, content in zip(titles, headers, contents, strict=True)
     )
     capability = flags >> 8 & 0xFF if abi >= 8 else flags & 0xFF  # EF_CUDA_SM of llvm/BinaryFormat/ELF.h
     return ElfFile(capability, found, _symbols(found, headers))
@@ -113,13 +118,13 @@ def _symbols(sections: tuple[Section, ...], headers: list[tuple[int, ...]]) -> t
     table, names, entry_bytes = sections[index].content, headers[index][6], headers[index][9]
     if entry_bytes != _SYMBOL.size or len(table) % _SYMBOL.size or names >= len(sections):
         raise MachineCodeError("damaged cubin: a table of symbols of an unknown layout")
-    symbols = []
-    for name, kind, other, section, value, size in _SYMBOL.iter_unpack(table):
+    symbols, rows = [], list(_SYMBOL.iter_unpack(table))
+    texts = _texts(sections[names].content, (row[0] for row in rows))
+    for text, (_, kind, other, section, value, size) in zip(texts, rows, strict=True):
         is_function = kind & 0xF == _FUNCTION
         if is_function and len(sections) <= section < _LAST_SECTION:
             raise MachineCodeError(f"damaged cubin: a function in section {section} of {len(sections)}")
         place = section if section < len(sections) else None
-        text = _text(sections[names].content, name)
         symbols.append(Symbol(text, value, size, place, is_function, is_function and bool(other & _KERNEL)))
     return tuple(symbols)
 
@@ -134,9 +139,13 @@ def _check_end(data: bytes, end: int) -> None:
         raise MachineCodeError(f"truncated cubin: it has {len(data)} bytes and describes {end}")
 
 
-def _text(table: bytes, start: int) -> str:
-    """A name in a table of strings: up to the zero byte, undecodable bytes as escapes."""
-    end = table.find(b"\0", start)
-    if start > len(table) or end < 0:
-        raise MachineCodeError("damaged cubin: a name extends past its table")
-    return table[start:end].decode("utf-8", "backslashreplace")
+def _texts(table: bytes, starts: Iterable[int]) -> list[str]:
+    """Names in a table of strings: up to the zero byte, undecodable bytes as escapes. They may overlap."""
+    texts, left = list[str](), MAX_NAME_BYTES
+    for start in starts:
+        end = table.find(b"\0", start)
+        left -= end - start
+        if end < 0 or left < 0:
+            raise MachineCodeError("damaged cubin: names that overlap or extend past their table")
+        texts.append(table[start:end].decode("utf-8", "backslashreplace"))
+    return texts

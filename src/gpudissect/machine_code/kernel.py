@@ -85,10 +85,12 @@ def read_cubin(data: bytes) -> Cubin:
     for symbol in file.symbols:
         if symbol.is_function:
             functions[symbol.section][symbol.value] = Function(symbol.name, symbol.value, symbol.size)
+    found = {index: symbol for index, symbol in enumerate(file.symbols) if symbol.is_kernel}
+    if len(found) > min(len({each.name for each in found.values()}), len({each.section for each in found.values()})):
+        raise MachineCodeError("damaged cubin: two kernels of one name or in one section")
     kernels = tuple(
         _kernel(file, index, registers.get(index), stacks.get(index, 0), reserved, functions[symbol.section])
-        for index, symbol in enumerate(file.symbols)
-        if symbol.is_kernel
+        for index, symbol in found.items()
     )
     return Cubin(data, f"sm_{file.capability}", kernels)
 

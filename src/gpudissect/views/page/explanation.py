@@ -10,13 +10,7 @@ from gpudissect.units import format_ns
 from gpudissect.views.page.figures import Budget, Plots
 from gpudissect.views.page.markup import Child, Markup, document, scrolling, table, tag
 from gpudissect.views.plots.explanation import figures_of
-from gpudissect.views.terminal.explanation import (
-    CURVE,
-    WORKSHEET,
-    curve_rows,
-    dependence_chain,
-    worksheet_rows,
-)
+from gpudissect.views.terminal.explanation import CURVE, WORKSHEET, curve_rows, dependence_chain, worksheet_rows
 
 MAX_CODE_BYTES, MAX_PLOT_BYTES, MAX_OTHER_BYTES = 300_000, 60_000, 60_000  # with style and script below 500 kB
 MAX_ITEMS = 200  # of a list

@@ -64,11 +64,7 @@ def print_result(out: Console, result: Result, *, everything: bool = False, deta
         print_summary(out, summary, None if everything else result.prediction, details=everything)
     if everything:
         _print_findings(out, result)
-    for note in (
-        *(_notes(result) if everything else ()),
-        *_warnings(result),
-        *_left_out(result),
-    ):
+    for note in (*(_notes(result) if everything else ()), *_warnings(result), *_left_out(result)):
         out.print(note)
     if details:
         for finding in result.findings:
