@@ -98,3 +98,8 @@ def test_the_values_are_printed_with_units():
     gate = parse_gate("spills == 0 and warps_for_90 <= 48 and time < 1ms and occupancy > 50 and limiter == memory")
     expected = "spills is 0 B, warps_for_90 is 40, time is 10 us, occupancy is 100 %, limiter is memory"
     assert gate.values(explanation()) == expected
+
+
+def test_a_number_beyond_the_largest_float_is_refused():
+    with pytest.raises(UsageError, match="finite"):
+        parse_gate("time < 1e999us")

@@ -8,6 +8,7 @@ The grammar::
     operand   = NAME | WORD | NUMBER [UNIT]
 """
 
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -176,6 +177,8 @@ class _Parser:
         if number is not None:
             if unit and unit not in _SCALES:
                 raise unknown_name("unit", unit, _SCALES)
+            if not math.isfinite(number):
+                raise self.error("a finite number")
             scale, kind = _SCALES[unit] if unit else (1, None)
             return _Operand(number * scale, kind)
         if text in _NAMES:
