@@ -6,7 +6,7 @@ from gpudissect.explanation.model._l1 import NONE, find, insert, use, victim
 from gpudissect.explanation.model._state import (
     ACCESS,
     DRAM_BYTES,
-    FARTHER,
+    FAR,
     IN_L2,
     IN_SM,
     IS_WHOLE,
@@ -18,13 +18,18 @@ from gpudissect.explanation.model._state import (
     LINK,
     LOAD,
     M_CREDIT,
+    M_DELAY,
+    M_DELAYED,
     M_DRAM_BYTES,
+    M_DRAM_FARTHER,
     M_DRAM_LATENCY,
+    M_FAR_HOMES,
     M_L2_BYTES,
+    M_L2_FARTHER,
     M_L2_LATENCY,
+    M_LINE_INTERVAL,
     M_LINK_BYTES,
     M_RISE,
-    SPREAD,
     W_LAP,
     W_SLOT,
     Float,
@@ -34,7 +39,8 @@ from gpudissect.explanation.model._state import (
 from gpudissect.simulation.cache.compiled import F64, I64, inlined
 
 MIN_HISTORY, MAX_LOAD = 2000.0, 0.85  # cycles from which on the load of memory is known; beyond, its queue limits
-L2_SPREAD = 1.4  # cycles from one line of the L2 to the next: half of what random lines through a small L1 take
+REGION = 8  # lines of which one partition and one bank of memory is the home: fits blocks of 1, 2 and 4 KiB (ADR 23)
+PRIME, OF_HOME, OF_BANK = 2147483647, 1103515245, 630360016
 LAPS = 1 << 12  # of a warp through its sampled requests; then lines that no other block touches repeat
 LINE_BITS = 41
 
@@ -47,7 +53,24 @@ def _draw(strata: I64, instruction: Int) -> Float:
 
 
 @inlined
-def _fetch(state: State, row: F64, start: Float, amount: Float, goes_on: bool) -> Float:
+def _scatter(region: Int, factor: int) -> Float:
+    """A number in [0, 1) that belongs to a region of memory."""
+    return np.float64((region % PRIME) * factor % PRIME / PRIME)
+
+
+@inlined
+def _memory_latency(state: State, region: Int, at: Float) -> Float:
+    """Cycles of an access to memory at `at` without load: by the home of the region, and until its refresh is over."""
+    machine = state.machine
+    latency = machine[M_DRAM_LATENCY]
+    if _scatter(region, OF_HOME) < machine[M_FAR_HOMES]:
+        latency += machine[M_DRAM_FARTHER]
+    period = machine[M_DELAY] / machine[M_DELAYED]
+    return np.float64(latency + max(0.0, machine[M_DELAY] - (at + period * _scatter(region, OF_BANK)) % period))
+
+
+@inlined
+def _fetch(state: State, row: F64, start: Float, amount: Float, region: Int, goes_on: bool) -> Float:
     """Cycle at which `amount` times the bytes of a miss of the L1 are there, from memory if it `goes_on`."""
     machine, queues, busy = state.machine, state.queues, state.busy
     credit = start - machine[M_CREDIT]
@@ -57,7 +80,8 @@ def _fetch(state: State, row: F64, start: Float, amount: Float, goes_on: bool) -
     queues[3] = max(queues[3], credit) + amount * row[L2_WRITTEN] / machine[M_L2_BYTES]
     busy[busy.size - 2] += l2
     served = max(queues[0], queues[2])
-    done = np.float64(max(served - link, start) + machine[M_L2_LATENCY] + row[FARTHER])
+    farther = machine[M_L2_FARTHER] if _scatter(region, OF_HOME) < row[FAR] else 0.0
+    done = np.float64(max(served - link, start) + machine[M_L2_LATENCY] + farther)
     if goes_on:
         dram = amount * row[DRAM_BYTES] / machine[M_DRAM_BYTES]
         load = min(busy[busy.size - 1] / max(start, MIN_HISTORY), MAX_LOAD)
@@ -66,7 +90,8 @@ def _fetch(state: State, row: F64, start: Float, amount: Float, goes_on: bool) -
         served = max(served, queues[1])
         rise = machine[M_RISE] * load / (1.0 - load)
         if row[KIND] == LOAD:
-            done = max(done, max(served - link, start) + machine[M_DRAM_LATENCY] + rise)
+            at = max(served - link, start)
+            done = np.float64(at + rise + _memory_latency(state, region, at))
     return done
 
 
@@ -77,7 +102,8 @@ def request(state: State, instruction: Int, start: Float) -> Float:
     number = _draw(state.strata, instruction)
     if number < row[IN_SM]:
         return start + np.float64(row[LATENCY])
-    return _fetch(state, row, start, 1.0, number >= row[IN_L2])
+    region = state.strata[instruction]
+    return _fetch(state, row, start, 1.0, region, number >= row[IN_L2])
 
 
 @inlined
@@ -102,7 +128,7 @@ def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Flo
     if lap > 0 and row[IS_WHOLE] > 0.0:
         lap, number = 0, begin + count - 1
     fresh = (state.warps[w, W_LAP] * LAPS + lap) << LINE_BITS
-    done, missed, missed_sectors, far = start + row[LATENCY], 0, 0, 0
+    done, missed, missed_sectors, of_memory = start + row[LATENCY], 0, 0, 0
     for at in range(loads.lines[number], loads.lines[number + 1]):
         line = loads.number[at] if loads.is_shared[at] else loads.number[at] + fresh
         place = find(l1, line)
@@ -117,16 +143,13 @@ def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Flo
             sectors = int(_count(lacking))
             missed, missed_sectors = missed + 1, missed_sectors + sectors
             goes_on = bool(lacking & loads.new[at]) and _draw(state.strata, instruction) >= row[IN_L2]
-            filled = _fetch(state, row, start, np.float64(sectors), goes_on)
-            if goes_on:
-                filled += far * row[SPREAD]
-                far += 1
-            else:
-                filled += L2_SPREAD * (missed - 1)
+            filled = _fetch(state, row, start, np.float64(sectors), line // REGION, goes_on)
+            filled += state.machine[M_LINE_INTERVAL] * (missed - 1)
+            of_memory += goes_on
             l1.sectors[place] |= lacking
             l1.filled[place] = max(l1.filled[place], filled)
         done = max(done, l1.filled[place])
-    if far > 1:
+    if of_memory > 1:
         for at in range(loads.lines[number], loads.lines[number + 1]):
             place = find(l1, loads.number[at] if loads.is_shared[at] else loads.number[at] + fresh)
             if place != NONE:

@@ -20,7 +20,9 @@ Floats = NDArray[np.float64]
 class Sm:
     """The machine that runs them: an SM with its share of the L2 and of device memory.
 
-    Latencies in cycles of a request that goes to the L2 or memory, bandwidths in bytes per cycle of one SM.
+    Latencies in cycles of a line from the L2 or memory in the near partition, those of the far one longer by `l2_farther`
+    and `dram_farther`; bandwidths in bytes per cycle of one SM. A share of the accesses to memory, `delayed`, waits for a
+    refresh, up to `delay` cycles.
     `link_bytes` is what the SM takes from both at most. Memory latency rises by `rise` times load over what is left of
     it. `credit`: cycles by which an SM that was idle may be ahead of its share. `depth`: cycles by which the queue in
     front of a shared pipe may be behind; `backlog`: by which the L2 and memory may be before loads wait in the SM.
@@ -31,6 +33,12 @@ class Sm:
     shared_pipes: tuple[str, ...]  # of the SM
     l2_latency: float
     dram_latency: float
+    l2_farther: float
+    dram_farther: float
+    far_homes: float  # share of lines
+    delayed: float
+    delay: float
+    line_interval: float  # cycles from one line of a request to the next
     l2_bytes: float
     dram_bytes: float
     link_bytes: float
@@ -67,8 +75,7 @@ class Step:
     l2_written: float = 0.0  # bytes on the way of stores to the L2
     dram_bytes: float = 0.0
     link_bytes: float = 0.0
-    spread: float = 0.0  # cycles from one line of memory to the next
-    farther: float = 0.0  # cycles by which a hit in the L2 takes longer on average than one in the near partition
+    far: float = 0.0  # share of the hits in the L2 that are in the far partition
     access: int | None = None  # of the sample: then shares are of lines, and bytes of sectors, that miss the L1
     is_whole: bool = False  # the sample has all requests of the access: a warp on a longer path repeats its last one
     operands: Reads = NO_READS
@@ -170,6 +177,9 @@ def _machine(sm: Sm) -> Floats:
         sm.block_replacement,
     )
     found[state.M_L2_LATENCY], found[state.M_DRAM_LATENCY] = sm.l2_latency, sm.dram_latency
+    found[state.M_L2_FARTHER], found[state.M_DRAM_FARTHER] = sm.l2_farther, sm.dram_farther
+    found[state.M_FAR_HOMES], found[state.M_DELAYED], found[state.M_DELAY] = sm.far_homes, sm.delayed, sm.delay
+    found[state.M_LINE_INTERVAL] = sm.line_interval
     found[state.M_L2_BYTES], found[state.M_DRAM_BYTES] = sm.l2_bytes, sm.dram_bytes
     found[state.M_LINK_BYTES], found[state.M_RISE], found[state.M_CREDIT] = sm.link_bytes, sm.rise, sm.credit
     return found
@@ -222,8 +232,7 @@ def _row(sm: Sm, step: Step) -> list[float]:
         step.l2_written,
         step.dram_bytes,
         step.link_bytes,
-        step.spread,
-        step.farther,
+        step.far,
         -1 if step.access is None else step.access,
         step.is_whole,
         *step.operands,

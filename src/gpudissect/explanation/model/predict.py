@@ -25,6 +25,8 @@ LOOKUP_BYTES = 60.0  # that the L2 returns while it looks up a line: an H200 loo
 STORE_LOOKUPS = 2.5  # that a store to a far line takes beside the first: fitted to a naive transpose on an H200
 RISE = 0.09  # of the memory latency: an H200's contention, 62 of 698 cycles (`hiding.contention_rise`)
 MIXED_RISE = 2.0  # by which it is greater if half of the bytes are written: from the kernels of the tuning half
+LINE_INTERVAL = 1.4  # cycles from one line of a request to the next: half of what random lines through a small L1 take
+DELAYED = 0.12  # of the accesses to memory wait for a refresh: those of an H200's recording beyond 780 cycles
 SPECIAL_INTERVAL = 0.8  # cycles of the pipe of loads that a special function takes, unless measured
 TAKEN_BRANCH = 8  # cycles from a branch that is taken to the next instruction: not measured
 MAX_DUAL_INTERVAL = 1.01  # cycles: multiply-adds at this rate have two pipes, of which one serves integers too
@@ -61,8 +63,7 @@ class Prediction:
 def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Requests], card: Card) -> tuple[Step, ...]:
     """The instructions of a program as steps of the simulated SM."""
     operands = reads_of(program.instructions)
-    spread, steps = _spread(card), []
-    farther = max(0.0, card.values.get(("l2", "far_latency"), 0.0) - card.value("l2", "hit_latency"))
+    steps = []
     special = card.values.get(("issue", "special_with_shuffle"), SPECIAL_INTERVAL)
     for index, (instruction, cost, use) in enumerate(zip(program.instructions, costs, program.uses, strict=True)):
         found = requests.get(index, _NO_REQUEST)
@@ -89,8 +90,7 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
             l2_written=written_load(found, use.access or "", card),
             dram_bytes=found.dram_bytes,
             link_bytes=found.l2_bytes,
-            spread=spread,
-            farther=found.far * farther,
+            far=found.far,
             operands=operands[index],
         )
         steps.append(step if found.access is None or shared is None else _sampled(step, found, card))
@@ -124,14 +124,6 @@ def _kind(cost: Cost, use: Use, requests: Requests) -> str:
     return "load" if requests.in_sm < 1 else "plain"
 
 
-def _spread(card: Card) -> float:
-    """Cycles from one line of a request to the next: as much for each as for random loads of 32 lines."""
-    known = card.values.get(("ldg_random", "latency")), card.values.get(("ldg_streaming", "latency"))
-    if known[0] is None or known[1] is None:
-        return 0.0
-    return max(0.0, known[0] - known[1]) / (WARP_SIZE - 1)
-
-
 def l2_load(requests: Requests, access: str, card: Card) -> float:
     """Bytes at the read bandwidth of the L2 that take as long as a request that misses the L1.
 
@@ -155,12 +147,19 @@ def written_load(requests: Requests, access: str, card: Card) -> float:
 
 def sm_of(card: Card, write_share: float, l1_lines: int) -> Sm:
     """The SM of a card with an L1 of so many lines; `write_share`: of the bytes of memory, those that are written."""
+    least, far_memory, delay = memory_latencies(card)
     return Sm(
         schedulers=card.schedulers,
         pipes=PIPES,
         shared_pipes=SHARED_PIPES,
         l2_latency=card.value("l2", "hit_latency"),
-        dram_latency=card.value("dram", "hit_latency"),
+        dram_latency=least,
+        l2_farther=max(0.0, card.values.get(("l2", "far_latency"), 0.0) - card.value("l2", "hit_latency")),
+        dram_farther=far_memory,
+        far_homes=card.far_homes,
+        delayed=DELAYED,
+        delay=delay,
+        line_interval=LINE_INTERVAL,
         l2_bytes=card.bytes_per_cycle("l2", "read_bandwidth"),
         dram_bytes=memory_bandwidth(card, write_share) / (card.sms * card.clock_hz),
         link_bytes=LINK_BYTES,
@@ -171,6 +170,22 @@ def sm_of(card: Card, write_share: float, l1_lines: int) -> Sm:
         backlog=BACKLOG,
         lines=l1_lines,
     )
+
+
+def memory_latencies(card: Card) -> tuple[float, float, float]:
+    """Cycles of a line of memory in the near partition, more of one in the far partition, longest delay by a refresh.
+
+    The longest delay is that with which the slowest of 32 random lines takes as long as measured; the mean of all lines
+    is the measured latency.
+    """
+    mean, near = card.value("dram", "hit_latency"), card.values.get(("dram", "near_latency"))
+    farther = 0.0 if near is None else max(0.0, card.values.get(("dram", "far_latency"), near) - near)
+    far = mean + (1 - card.far_homes) * farther
+    random, delayed = card.values.get(("ldg_random", "latency"), 0.0), (WARP_SIZE + 1) * DELAYED
+    slowest = 1 - (1 - (1 - DELAYED) ** (WARP_SIZE + 1)) / delayed  # of 32, relative to the longest
+    delay = (random - far - (WARP_SIZE - 1) * LINE_INTERVAL) / (slowest - DELAYED / 2)
+    delay = min(max(0.0, delay), mean)
+    return mean - DELAYED * delay / 2 - card.far_homes * farther, farther, delay
 
 
 def _block_replacement(card: Card) -> float:
