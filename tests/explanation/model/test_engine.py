@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudissect.explanation.model._memory import L2_SPREAD
-from gpudissect.explanation.model.engine import Sm, Step, Work, run
+from gpudissect.explanation.model.engine import MemoryLatency, Sm, Step, Work, run
 from gpudissect.explanation.model.operands import Reads
 from gpudissect.explanation.model.sample import Sample
 
@@ -17,7 +16,7 @@ SM = Sm(
     pipes=("fma", "alu", "issue"),
     shared_pipes=("lsu",),
     l2_latency=281.0,
-    dram_latency=668.0,
+    dram_latency=MemoryLatency(668.0),
     l2_bytes=35.0,
     dram_bytes=18.0,
     link_bytes=64.0,
@@ -134,10 +133,10 @@ def sampled(*requests):
     return Sample(begins, ends, edges, lines, ones, ones, zeros, ones.astype(bool), zeros)
 
 
-def run_sampled(requests, room, level="l2", waits=1, warps=1):
+def run_sampled(requests, room, level="l2", waits=1, warps=1, sm=SM):
     steps = (replace(load(level, waits=waits), access=0, in_sm=0.0, l2_bytes=1.0, dram_bytes=1.0, link_bytes=1.0),)
     path = np.zeros(len(requests), dtype=np.int64)
-    return run(replace(SM, lines=room), Work(steps, (path,), warps, 1, 1, sampled(*requests)))
+    return run(replace(sm, lines=room), Work(steps, (path,), warps, 1, 1, sampled(*requests)))
 
 
 @pytest.mark.parametrize(("room", "missed"), [(64, 64), (63, 640)])
@@ -149,7 +148,7 @@ def test_the_l1_holds_the_lines_that_it_has_room_for(room, missed):
 def test_loads_in_flight_are_limited_by_the_room_of_the_l1():
     requests = [list(range(32 * k, 32 * k + 32)) for k in range(200)]
     few, many = (run_sampled(requests, room, waits=0).cycles for room in (64, 1024))
-    assert few == pytest.approx(200 * 32 / 64 * (281 + 31 / 2 * L2_SPREAD), rel=0.02)
+    assert few == pytest.approx(200 * 32 / 64 * 281, rel=0.02)
     assert many < few / 10
 
 
@@ -184,3 +183,30 @@ def test_multiply_adds_share_the_second_pipe_with_integers():
     assert cycles([either], 1000, warps=16) * 4 / 16000 == pytest.approx(1, rel=0.02)
     assert cycles([either, heavy], 1000, warps=16) * 4 / 16000 == pytest.approx(2, rel=0.02)
     assert cycles([either, either, heavy], 1000, warps=16) * 4 / 16000 == pytest.approx(4, rel=0.05)
+
+
+REGIONS = [8 * number for number in range(32)]  # lines of different banks of memory
+REFRESHING = replace(SM, dram_latency=MemoryLatency(560.0, 180.0, 0.5, 500.0, 4000.0), dram_bytes=1e6, l2_bytes=1e6)
+
+
+def latency_of(lines, sm, repeats=400):
+    """Mean cycles of dependent loads of so many lines, of other addresses each time."""
+    requests = [[line + 256 * number for line in lines] for number in range(repeats)]
+    return run_sampled(requests, 1 << 16, "dram", sm=sm).cycles / repeats
+
+
+def test_a_line_of_memory_takes_the_mean_latency():
+    assert latency_of([0], REFRESHING) == pytest.approx(560 + 0.5 * 180 + 500 / 4000 * 500 / 2, rel=0.03)
+
+
+def test_lines_of_a_bank_take_as_long_as_one():
+    assert latency_of(range(8), REFRESHING) == pytest.approx(latency_of([0], REFRESHING), rel=0.01)
+
+
+def test_of_many_banks_the_slowest_counts():
+    slowest = 1 - (1 - 0.875**33) / (33 * 0.125)  # of a refresh, if an eighth of the banks refresh
+    assert latency_of(REGIONS, REFRESHING) == pytest.approx(560 + 180 + slowest * 500, rel=0.03)
+
+
+def test_lines_of_a_request_follow_each_other():
+    assert latency_of(REGIONS, replace(SM, line_interval=2.0)) == pytest.approx(668 + 31 * 2, rel=0.02)

@@ -18,8 +18,6 @@ from gpudissect.explanation.model._state import (
     LINK,
     LOAD,
     M_CREDIT,
-    M_DELAY,
-    M_DELAYED,
     M_DRAM_BYTES,
     M_DRAM_FARTHER,
     M_DRAM_LATENCY,
@@ -29,6 +27,8 @@ from gpudissect.explanation.model._state import (
     M_L2_LATENCY,
     M_LINE_INTERVAL,
     M_LINK_BYTES,
+    M_REFRESH,
+    M_REFRESH_PERIOD,
     M_RISE,
     W_LAP,
     W_SLOT,
@@ -39,7 +39,7 @@ from gpudissect.explanation.model._state import (
 from gpudissect.simulation.cache.compiled import F64, I64, inlined
 
 MIN_HISTORY, MAX_LOAD = 2000.0, 0.85  # cycles from which on the load of memory is known; beyond, its queue limits
-REGION = 8  # lines of which one partition and one bank of memory is the home: fits blocks of 1, 2 and 4 KiB (ADR 23)
+REGION = 8  # lines in the same bank of memory: fits blocks that load 1, 2 and 4 KiB (ADR 23)
 PRIME, OF_HOME, OF_BANK = 2147483647, 1103515245, 630360016
 LAPS = 1 << 12  # of a warp through its sampled requests; then lines that no other block touches repeat
 LINE_BITS = 41
@@ -65,8 +65,8 @@ def _memory_latency(state: State, region: Int, at: Float) -> Float:
     latency = machine[M_DRAM_LATENCY]
     if _scatter(region, OF_HOME) < machine[M_FAR_HOMES]:
         latency += machine[M_DRAM_FARTHER]
-    period = machine[M_DELAY] / machine[M_DELAYED]
-    return np.float64(latency + max(0.0, machine[M_DELAY] - (at + period * _scatter(region, OF_BANK)) % period))
+    period = machine[M_REFRESH_PERIOD]
+    return np.float64(latency + max(0.0, machine[M_REFRESH] - (at + period * _scatter(region, OF_BANK)) % period))
 
 
 @inlined

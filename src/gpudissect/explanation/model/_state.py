@@ -27,14 +27,15 @@ PLAIN, LOAD, STORE, BARRIER = range(4)
 FMA, HEAVY = 0, 1  # the first pipes of a scheduler
 
 # The machine. L2_LATENCY, DRAM_LATENCY: of lines of the near partition; _FARTHER: cycles more for one of the far
-# partition, in which FAR_HOMES of the lines are. DELAYED: share of the accesses to memory that wait, up to DELAY cycles.
+# partition, in which FAR_HOMES of the lines are. REFRESH: cycles that a bank of memory refreshes, every REFRESH_PERIOD.
+# LINE_INTERVAL: cycles from one line of a request to the next.
 # LINK_BYTES: bytes per cycle that the SM takes from the L2 and memory at most. RISE: cycles by which the
 # latency of memory rises with the load, times load over what is left of it (VV16 s6.4). CREDIT: cycles by which an SM
 # that was idle may be ahead of its share of the bandwidth. DEPTH: cycles by which the queue in front of a shared pipe
 # may be behind before schedulers wait; BACKLOG: by which the L2 and memory may be before loads wait in the SM.
 (M_DEPTH, M_BACKLOG, M_REPLACEMENT, M_L2_LATENCY, M_DRAM_LATENCY) = range(5)
 (M_L2_BYTES, M_DRAM_BYTES, M_LINK_BYTES, M_RISE, M_CREDIT) = range(5, 10)
-(M_L2_FARTHER, M_DRAM_FARTHER, M_FAR_HOMES, M_DELAYED, M_DELAY, M_LINE_INTERVAL, M_SIZE) = range(10, 17)
+(M_L2_FARTHER, M_DRAM_FARTHER, M_FAR_HOMES, M_REFRESH, M_REFRESH_PERIOD, M_LINE_INTERVAL, M_SIZE) = range(10, 17)
 
 # The job: warps of a block, blocks, started blocks.
 J_PER_BLOCK, J_BLOCKS, J_STARTED, J_SIZE = range(4)

@@ -17,12 +17,25 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
+class MemoryLatency:
+    """Cycles of an access to device memory without load: `least`, `farther` more for the share of `far_homes`.
+
+    Every `period` cycles a bank refreshes, for `refresh` cycles, in which an access to it waits.
+    """
+
+    least: float
+    farther: float = 0.0
+    far_homes: float = 0.0
+    refresh: float = 0.0
+    period: float = 1.0
+
+
+@dataclass(frozen=True)
 class Sm:
     """The machine that runs them: an SM with its share of the L2 and of device memory.
 
-    Latencies in cycles of a line from the L2 or memory in the near partition, those of the far one longer by `l2_farther`
-    and `dram_farther`; bandwidths in bytes per cycle of one SM. A share of the accesses to memory, `delayed`, waits for a
-    refresh, up to `delay` cycles.
+    Latencies in cycles of a line in the near partition of the L2, `l2_farther` more for the far one; bandwidths in bytes per
+    cycle of one SM.
     `link_bytes` is what the SM takes from both at most. Memory latency rises by `rise` times load over what is left of
     it. `credit`: cycles by which an SM that was idle may be ahead of its share. `depth`: cycles by which the queue in
     front of a shared pipe may be behind; `backlog`: by which the L2 and memory may be before loads wait in the SM.
@@ -32,13 +45,7 @@ class Sm:
     pipes: tuple[str, ...]  # of each scheduler
     shared_pipes: tuple[str, ...]  # of the SM
     l2_latency: float
-    dram_latency: float
-    l2_farther: float
-    dram_farther: float
-    far_homes: float  # share of lines
-    delayed: float
-    delay: float
-    line_interval: float  # cycles from one line of a request to the next
+    dram_latency: MemoryLatency
     l2_bytes: float
     dram_bytes: float
     link_bytes: float
@@ -50,6 +57,8 @@ class Sm:
     lines: int  # that the L1 has room for, also for those that it waits for
     sets: int = 512  # of the L1's tags
     ways: int = 4
+    l2_farther: float = 0.0
+    line_interval: float = 0.0  # cycles from one line of a request to the next
 
 
 @dataclass(frozen=True)
@@ -176,10 +185,11 @@ def _machine(sm: Sm) -> Floats:
         sm.backlog,
         sm.block_replacement,
     )
-    found[state.M_L2_LATENCY], found[state.M_DRAM_LATENCY] = sm.l2_latency, sm.dram_latency
-    found[state.M_L2_FARTHER], found[state.M_DRAM_FARTHER] = sm.l2_farther, sm.dram_farther
-    found[state.M_FAR_HOMES], found[state.M_DELAYED], found[state.M_DELAY] = sm.far_homes, sm.delayed, sm.delay
-    found[state.M_LINE_INTERVAL] = sm.line_interval
+    found[state.M_L2_LATENCY], found[state.M_L2_FARTHER] = sm.l2_latency, sm.l2_farther
+    memory = sm.dram_latency
+    found[state.M_DRAM_LATENCY], found[state.M_DRAM_FARTHER] = memory.least, memory.farther
+    found[state.M_FAR_HOMES], found[state.M_REFRESH] = memory.far_homes, memory.refresh
+    found[state.M_REFRESH_PERIOD], found[state.M_LINE_INTERVAL] = memory.period, sm.line_interval
     found[state.M_L2_BYTES], found[state.M_DRAM_BYTES] = sm.l2_bytes, sm.dram_bytes
     found[state.M_LINK_BYTES], found[state.M_RISE], found[state.M_CREDIT] = sm.link_bytes, sm.rise, sm.credit
     return found

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gpudissect.explanation.model.card import Card
 from gpudissect.explanation.model.costs import PIPES, SHARED_PIPES, Cost
-from gpudissect.explanation.model.engine import Run, Sm, Step, Work, run
+from gpudissect.explanation.model.engine import MemoryLatency, Run, Sm, Step, Work, run
 from gpudissect.explanation.model.operands import reads_of
 from gpudissect.explanation.model.requests import SECTOR, Requests
 from gpudissect.explanation.model.sample import Sample
@@ -26,7 +26,7 @@ STORE_LOOKUPS = 2.5  # that a store to a far line takes beside the first: fitted
 RISE = 0.09  # of the memory latency: an H200's contention, 62 of 698 cycles (`hiding.contention_rise`)
 MIXED_RISE = 2.0  # by which it is greater if half of the bytes are written: from the kernels of the tuning half
 LINE_INTERVAL = 1.4  # cycles from one line of a request to the next: half of what random lines through a small L1 take
-DELAYED = 0.12  # of the accesses to memory wait for a refresh: those of an H200's recording beyond 780 cycles
+REFRESHING = 0.12  # of the time of a bank of memory: 12 % of the cold loads of an H200 wait up to 500 cycles (ADR 23)
 SPECIAL_INTERVAL = 0.8  # cycles of the pipe of loads that a special function takes, unless measured
 TAKEN_BRANCH = 8  # cycles from a branch that is taken to the next instruction: not measured
 MAX_DUAL_INTERVAL = 1.01  # cycles: multiply-adds at this rate have two pipes, of which one serves integers too
@@ -147,19 +147,12 @@ def written_load(requests: Requests, access: str, card: Card) -> float:
 
 def sm_of(card: Card, write_share: float, l1_lines: int) -> Sm:
     """The SM of a card with an L1 of so many lines; `write_share`: of the bytes of memory, those that are written."""
-    least, far_memory, delay = memory_latencies(card)
     return Sm(
         schedulers=card.schedulers,
         pipes=PIPES,
         shared_pipes=SHARED_PIPES,
         l2_latency=card.value("l2", "hit_latency"),
-        dram_latency=least,
-        l2_farther=max(0.0, card.values.get(("l2", "far_latency"), 0.0) - card.value("l2", "hit_latency")),
-        dram_farther=far_memory,
-        far_homes=card.far_homes,
-        delayed=DELAYED,
-        delay=delay,
-        line_interval=LINE_INTERVAL,
+        dram_latency=memory_latency(card),
         l2_bytes=card.bytes_per_cycle("l2", "read_bandwidth"),
         dram_bytes=memory_bandwidth(card, write_share) / (card.sms * card.clock_hz),
         link_bytes=LINK_BYTES,
@@ -169,23 +162,25 @@ def sm_of(card: Card, write_share: float, l1_lines: int) -> Sm:
         depth=QUEUE_DEPTH,
         backlog=BACKLOG,
         lines=l1_lines,
+        l2_farther=max(0.0, card.values.get(("l2", "far_latency"), 0.0) - card.value("l2", "hit_latency")),
+        line_interval=LINE_INTERVAL,
     )
 
 
-def memory_latencies(card: Card) -> tuple[float, float, float]:
-    """Cycles of a line of memory in the near partition, more of one in the far partition, longest delay by a refresh.
+def memory_latency(card: Card) -> MemoryLatency:
+    """Latency of device memory by home and refresh.
 
-    The longest delay is that with which the slowest of 32 random lines takes as long as measured; the mean of all lines
-    is the measured latency.
+    The mean is the measured latency. A refresh lasts so long that the slowest of 32 random lines takes as long as
+    measured.
     """
     mean, near = card.value("dram", "hit_latency"), card.values.get(("dram", "near_latency"))
     farther = 0.0 if near is None else max(0.0, card.values.get(("dram", "far_latency"), near) - near)
     far = mean + (1 - card.far_homes) * farther
-    random, delayed = card.values.get(("ldg_random", "latency"), 0.0), (WARP_SIZE + 1) * DELAYED
-    slowest = 1 - (1 - (1 - DELAYED) ** (WARP_SIZE + 1)) / delayed  # of 32, relative to the longest
-    delay = (random - far - (WARP_SIZE - 1) * LINE_INTERVAL) / (slowest - DELAYED / 2)
-    delay = min(max(0.0, delay), mean)
-    return mean - DELAYED * delay / 2 - card.far_homes * farther, farther, delay
+    slowest = 1 - (1 - (1 - REFRESHING) ** (WARP_SIZE + 1)) / ((WARP_SIZE + 1) * REFRESHING)  # relative to a refresh
+    longer = card.values.get(("ldg_random", "latency"), 0.0) - far - (WARP_SIZE - 1) * LINE_INTERVAL
+    refresh = min(max(0.0, longer / (slowest - REFRESHING / 2)), mean)
+    least = mean - REFRESHING * refresh / 2 - card.far_homes * farther
+    return MemoryLatency(least, farther, card.far_homes, refresh, max(1.0, refresh / REFRESHING))
 
 
 def _block_replacement(card: Card) -> float:
