@@ -210,3 +210,13 @@ def test_of_many_banks_the_slowest_counts():
 
 def test_lines_of_a_request_follow_each_other():
     assert latency_of(REGIONS, replace(SM, line_interval=2.0)) == pytest.approx(668 + 31 * 2, rel=0.02)
+
+
+def test_reads_behind_writes_wait_for_random_times():
+    """Of one line the mean; of two lines of different banks the longer wait."""
+    loaded = replace(SM, dram_bytes=1 / 334)
+    mean = latency_of(REGIONS[:1], replace(loaded, rise=100.0)) - latency_of(REGIONS[:1], loaded)
+    mixed = replace(loaded, mixed_rise=100.0)
+    one, two = (latency_of(lines, mixed) - latency_of(lines, loaded) for lines in (REGIONS[:1], REGIONS[:2]))
+    assert one == pytest.approx(mean, rel=0.15)
+    assert two > 1.2 * mean

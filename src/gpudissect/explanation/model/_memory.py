@@ -1,5 +1,7 @@
 """Requests of the simulated SM to the L1, the L2 and device memory, compiled. Imports numba."""
 
+import math
+
 import numpy as np
 
 from gpudissect.explanation.model._l1 import NONE, find, insert, use, victim
@@ -27,6 +29,7 @@ from gpudissect.explanation.model._state import (
     M_L2_LATENCY,
     M_LINE_INTERVAL,
     M_LINK_BYTES,
+    M_MIXED_RISE,
     M_REFRESH,
     M_REFRESH_PERIOD,
     M_RISE,
@@ -40,7 +43,8 @@ from gpudissect.simulation.cache.compiled import F64, I64, inlined
 
 MIN_HISTORY, MAX_LOAD = 2000.0, 0.85  # cycles from which on the load of memory is known; beyond, its queue limits
 REGION = 8  # lines in the same bank of memory: fits blocks that load 1, 2 and 4 KiB (ADR 23)
-PRIME, OF_HOME, OF_BANK = 2147483647, 1103515245, 630360016
+PRIME, OF_HOME, OF_BANK, OF_QUEUE = 2147483647, 1103515245, 630360016, 950706376
+WRITES_LAST, PRIME_WAIT = 1000.0, 7919  # cycles after which another number of writes is in front of a bank
 LAPS = 1 << 12  # of a warp through its sampled requests; then lines that no other block touches repeat
 LINE_BITS = 41
 
@@ -88,9 +92,10 @@ def _fetch(state: State, row: F64, start: Float, amount: Float, region: Int, goe
         queues[1] = max(queues[1], credit) + dram
         busy[busy.size - 1] += dram
         served = max(served, queues[1])
-        rise = machine[M_RISE] * load / (1.0 - load)
         if row[KIND] == LOAD:
             at = max(served - link, start)
+            behind_writes = -math.log(1.0 - _scatter(region + PRIME_WAIT * np.int64(at / WRITES_LAST), OF_QUEUE))
+            rise = (machine[M_RISE] + machine[M_MIXED_RISE] * behind_writes) * load / (1.0 - load)
             done = np.float64(at + rise + _memory_latency(state, region, at))
     return done
 
@@ -102,7 +107,7 @@ def request(state: State, instruction: Int, start: Float) -> Float:
     number = _draw(state.strata, instruction)
     if number < row[IN_SM]:
         return start + np.float64(row[LATENCY])
-    region = state.strata[instruction]
+    region = state.strata[instruction] // REGION  # neighbouring requests follow each other
     return _fetch(state, row, start, 1.0, region, number >= row[IN_L2])
 
 

@@ -18,8 +18,8 @@ BARRIERS = 6
 # before it was the last of the scheduler.
 # Columns of requests. ACCESS: of the sample, -1 for none. Without one: IN_SM and IN_L2, shares that end in the SM and
 # in the L2 at most; L2_BYTES, DRAM_BYTES, LINK: bytes from the L2, from memory, and between SM and L2. With one these
-# are shares of lines, and bytes of sectors, that miss the L1. FAR: share of hits in the L2 that are in the far partition.
-# IS_WHOLE: the sample has all requests of the access; a warp on a longer path repeats its last one.
+# are shares of lines, and bytes of sectors, that miss the L1. FAR: share of the hits in the L2 that are in the far
+# partition. IS_WHOLE: the sample has all requests of the access; a warp on a longer path repeats its last one.
 (STALL, WAITS, SETS, READS, PIPE, INTERVAL, IS_EITHER, SHARED, SHARED_INTERVAL, LATENCY, READ_LATENCY) = range(11)
 (KIND, IN_SM, IN_L2, L2_BYTES, L2_MORE, L2_WRITTEN, DRAM_BYTES, LINK, FAR, ACCESS, IS_WHOLE) = range(11, 22)
 EVEN, ODD, EVEN_AFTER, ODD_AFTER, INSTRUCTION = range(22, 27)
@@ -27,15 +27,18 @@ PLAIN, LOAD, STORE, BARRIER = range(4)
 FMA, HEAVY = 0, 1  # the first pipes of a scheduler
 
 # The machine. L2_LATENCY, DRAM_LATENCY: of lines of the near partition; _FARTHER: cycles more for one of the far
-# partition, in which FAR_HOMES of the lines are. REFRESH: cycles that a bank of memory refreshes, every REFRESH_PERIOD.
-# LINE_INTERVAL: cycles from one line of a request to the next.
-# LINK_BYTES: bytes per cycle that the SM takes from the L2 and memory at most. RISE: cycles by which the
-# latency of memory rises with the load, times load over what is left of it (VV16 s6.4). CREDIT: cycles by which an SM
-# that was idle may be ahead of its share of the bandwidth. DEPTH: cycles by which the queue in front of a shared pipe
-# may be behind before schedulers wait; BACKLOG: by which the L2 and memory may be before loads wait in the SM.
+# partition, in which FAR_HOMES of the lines are. REFRESH: cycles that a bank of memory refreshes, every
+# REFRESH_PERIOD. LINE_INTERVAL: cycles from one line of a request to the next. LINK_BYTES: bytes per cycle that the
+# SM takes from the L2 and memory at most. RISE: cycles by which the latency of memory rises with the load, times load
+# over what is left of it (VV16 s6.4); MIXED_RISE: the mean of a random rise of reads behind writes. CREDIT: cycles by
+# which an SM that was idle may be ahead of its share of the bandwidth. DEPTH: cycles by which the queue in front of a
+# shared pipe may be behind before schedulers wait; BACKLOG: by which the L2 and memory may be before loads wait in
+# the SM.
 (M_DEPTH, M_BACKLOG, M_REPLACEMENT, M_L2_LATENCY, M_DRAM_LATENCY) = range(5)
 (M_L2_BYTES, M_DRAM_BYTES, M_LINK_BYTES, M_RISE, M_CREDIT) = range(5, 10)
-(M_L2_FARTHER, M_DRAM_FARTHER, M_FAR_HOMES, M_REFRESH, M_REFRESH_PERIOD, M_LINE_INTERVAL, M_SIZE) = range(10, 17)
+(M_L2_FARTHER, M_DRAM_FARTHER, M_FAR_HOMES, M_REFRESH, M_REFRESH_PERIOD, M_LINE_INTERVAL, M_MIXED_RISE, M_SIZE) = range(
+    10, 18
+)
 
 # The job: warps of a block, blocks, started blocks.
 J_PER_BLOCK, J_BLOCKS, J_STARTED, J_SIZE = range(4)

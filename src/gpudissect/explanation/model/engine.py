@@ -34,11 +34,11 @@ class MemoryLatency:
 class Sm:
     """The machine that runs them: an SM with its share of the L2 and of device memory.
 
-    Latencies in cycles of a line in the near partition of the L2, `l2_farther` more for the far one; bandwidths in bytes per
-    cycle of one SM.
-    `link_bytes` is what the SM takes from both at most. Memory latency rises by `rise` times load over what is left of
-    it. `credit`: cycles by which an SM that was idle may be ahead of its share. `depth`: cycles by which the queue in
-    front of a shared pipe may be behind; `backlog`: by which the L2 and memory may be before loads wait in the SM.
+    Latencies in cycles of a line in the near partition of the L2, `l2_farther` more for the far one; bandwidths in
+    bytes per cycle of one SM. `link_bytes` is what the SM takes from both at most. Memory latency rises by `rise`
+    times load over what is left of it. `credit`: cycles by which an SM that was idle may be ahead of its share.
+    `depth`: cycles by which the queue in front of a shared pipe may be behind; `backlog`: by which the L2 and
+    memory may be before loads wait in the SM.
     """
 
     schedulers: int
@@ -58,6 +58,7 @@ class Sm:
     sets: int = 512  # of the L1's tags
     ways: int = 4
     l2_farther: float = 0.0
+    mixed_rise: float = 0.0  # the mean of a random rise of reads behind writes
     line_interval: float = 0.0  # cycles from one line of a request to the next
 
 
@@ -190,6 +191,7 @@ def _machine(sm: Sm) -> Floats:
     found[state.M_DRAM_LATENCY], found[state.M_DRAM_FARTHER] = memory.least, memory.farther
     found[state.M_FAR_HOMES], found[state.M_REFRESH] = memory.far_homes, memory.refresh
     found[state.M_REFRESH_PERIOD], found[state.M_LINE_INTERVAL] = memory.period, sm.line_interval
+    found[state.M_MIXED_RISE] = sm.mixed_rise
     found[state.M_L2_BYTES], found[state.M_DRAM_BYTES] = sm.l2_bytes, sm.dram_bytes
     found[state.M_LINK_BYTES], found[state.M_RISE], found[state.M_CREDIT] = sm.link_bytes, sm.rise, sm.credit
     return found

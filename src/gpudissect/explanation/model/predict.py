@@ -24,7 +24,7 @@ LINK_BYTES = 64.0  # per cycle, between an SM and the L2
 LOOKUP_BYTES = 60.0  # that the L2 returns while it looks up a line: an H200 looks up 152 random lines in a ns
 STORE_LOOKUPS = 2.5  # that a store to a far line takes beside the first: fitted to a naive transpose on an H200
 RISE = 0.09  # of the memory latency: an H200's contention, 62 of 698 cycles (`hiding.contention_rise`)
-MIXED_RISE = 2.0  # by which it is greater if half of the bytes are written: from the kernels of the tuning half
+MIXED_RISE = 2.0  # times that, the mean wait for writes if half of the bytes are written: from the tuning half
 LINE_INTERVAL = 1.4  # cycles from one line of a request to the next: half of what random lines through a small L1 take
 REFRESHING = 0.12  # of the time of a bank of memory: 12 % of the cold loads of an H200 wait up to 500 cycles (ADR 23)
 SPECIAL_INTERVAL = 0.8  # cycles of the pipe of loads that a special function takes, unless measured
@@ -147,6 +147,7 @@ def written_load(requests: Requests, access: str, card: Card) -> float:
 
 def sm_of(card: Card, write_share: float, l1_lines: int) -> Sm:
     """The SM of a card with an L1 of so many lines; `write_share`: of the bytes of memory, those that are written."""
+    rise = RISE * card.value("dram", "hit_latency")
     return Sm(
         schedulers=card.schedulers,
         pipes=PIPES,
@@ -156,7 +157,8 @@ def sm_of(card: Card, write_share: float, l1_lines: int) -> Sm:
         l2_bytes=card.bytes_per_cycle("l2", "read_bandwidth"),
         dram_bytes=memory_bandwidth(card, write_share) / (card.sms * card.clock_hz),
         link_bytes=LINK_BYTES,
-        rise=RISE * (1 + MIXED_RISE * 4 * write_share * (1 - write_share)) * card.value("dram", "hit_latency"),
+        rise=rise,
+        mixed_rise=rise * MIXED_RISE * 4 * write_share * (1 - write_share),
         credit=CREDIT,
         block_replacement=_block_replacement(card),
         depth=QUEUE_DEPTH,
