@@ -18,7 +18,7 @@ from gpudissect.machine_code.units import Use
 from gpudissect.units import WARP_SIZE
 
 MAX_ISSUES = 400_000  # simulated one by one at an occupancy; a looked up line counts as a third of one
-MIN_WAVES = 4
+MIN_WAVES, MAX_WARPS_ALONE = 4, 32
 QUEUE_DEPTH, BACKLOG, CREDIT = 24.0, 4000.0, 4000.0  # cycles, see `Sm`
 LINK_BYTES = 64.0  # per cycle, between an SM and the L2
 LOOKUP_BYTES = 60.0  # that the L2 returns while it looks up a line: an H200 looks up 152 random lines in a ns
@@ -272,10 +272,11 @@ def roofline(found: Prediction) -> float:
 def latency_of_warp(
     program: Program, path: Path, costs: Sequence[Cost], requests: Mapping[int, Requests], card: Card
 ) -> float:
-    """Nanoseconds of a warp that has the GPU to itself."""
-    sm = replace(sm_of(card, 0.0, 1024), rise=0.0)
-    work = Work(steps_of(program, costs, requests, card), path.variants, 1, 1, 1)
-    return run(sm, work).cycles / path.share / card.clock_hz * 1e9
+    """Nanoseconds of a warp that has the GPU to itself: the mean of several, one after the other."""
+    sm = replace(sm_of(card, 0.0, 1024), rise=0.0, block_replacement=0.0)
+    warps = max(1, min(MAX_WARPS_ALONE, MAX_ISSUES // max(1, 4 * int(path.length))))
+    work = Work(steps_of(program, costs, requests, card), path.variants, 1, 1, warps)
+    return run(sm, work).cycles / warps / path.share / card.clock_hz * 1e9
 
 
 def bounds_of(
