@@ -61,8 +61,9 @@ Bytes from device memory by the sampled lines are within 5 % of those that Nsigh
 kernels on an H200; seven of the 44 read less than 1 MB.
 
 Fitted to kernels: the three rates above, how memory latency rises with load if reads and writes are mixed, the bytes
-with the same home and refresh, the issue order of a scheduler, and the depths of queues. Measured with probes on an H200, not by `discover`: the banks of tags of
-the L1, the rate at which the L2 looks up lines, the rise of memory latency with load, and the cycles of a taken branch.
+with the same home and refresh, the issue order of a scheduler, and the depths of queues. Measured with probes on an
+H200, not by `discover`: the banks of tags of the L1, the rate at which the L2 looks up lines, the rise of memory
+latency with load, and the cycles of a taken branch.
 **The tables below are for the model after all changes.** Results: `docs/results/h200.json`, `docs/results/h100.json`.
 
 Published errors are not directly comparable, because kernels and GPUs differ: 14 % for a simulator that models control

@@ -19,7 +19,7 @@ from gpudissect.results.model import Items, Record
 
 SCHEMA: Literal["gpudissect/profile/1"] = "gpudissect/profile/1"
 MAX_PROFILE_BYTES = 4 << 20
-MAX_CUBIN_BYTES = 1 << 24
+MAX_CUBIN_BYTES = 1 << 26
 _RECORD_AGAIN = "record it again"
 
 Positive = Annotated[int, Field(ge=1, lt=2**31)]

@@ -82,3 +82,10 @@ def test_results_of_two_gpus_are_refused():
 def test_an_instruction_without_a_rate_is_an_assumption():
     values = {key: value for key, value in CARD.values.items() if key[0] != "dfma"}
     assert cost("DFMA", card=replace(CARD, values=values)).assumption
+
+
+def test_a_machine_without_room_for_a_block_is_refused():
+    facts = RESULT.device.facts | {"blocks_per_sm": -1}
+    machine = RESULT.model_copy(update={"device": RESULT.device.model_copy(update={"facts": facts})})
+    with pytest.raises(UsageError, match="blocks_per_sm = -1"):
+        card_of(machine)

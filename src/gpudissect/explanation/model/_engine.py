@@ -9,55 +9,9 @@ import math
 
 import numpy as np
 
+from gpudissect.explanation.model import _state as column
 from gpudissect.explanation.model._memory import load, request
-from gpudissect.explanation.model._state import (
-    ACCESS,
-    B_ARRIVED,
-    B_LEFT,
-    B_NUMBER,
-    BARRIER,
-    BARRIERS,
-    EVEN,
-    EVEN_AFTER,
-    FMA,
-    HEAVY,
-    INTERVAL,
-    IS_EITHER,
-    J_BLOCKS,
-    J_PER_BLOCK,
-    J_STARTED,
-    KIND,
-    LATENCY,
-    LOAD,
-    M_BACKLOG,
-    M_DEPTH,
-    M_REPLACEMENT,
-    NEVER,
-    ODD,
-    ODD_AFTER,
-    PIPE,
-    READ_LATENCY,
-    READS,
-    S_FMA,
-    S_LAST,
-    S_NEXT,
-    SETS,
-    SHARED,
-    SHARED_INTERVAL,
-    STALL,
-    STORE,
-    W_AT,
-    W_BARRIERS,
-    W_END,
-    W_LAP,
-    W_NUMBER,
-    W_POSITION,
-    W_SLOT,
-    W_STORED,
-    WAITS,
-    Int,
-    State,
-)
+from gpudissect.explanation.model._state import Int, State
 from gpudissect.simulation.cache.compiled import F64, compiled, inlined
 
 WINDOW = 2.0  # cycles after its issue in which an instruction reads its operands, unless one bank has to read more
@@ -66,15 +20,15 @@ WINDOW = 2.0  # cycles after its issue in which an instruction reads its operand
 @inlined
 def _pipe(state: State, s: Int, row: F64) -> Int:
     """The pipe of an instruction: of the two for multiply-adds the one that the last of these did not take."""
-    if row[IS_EITHER] > 0.0:
-        return np.int64(FMA + HEAVY - state.schedulers[s, S_FMA])
-    return np.int64(row[PIPE])
+    if row[column.IS_EITHER] > 0.0:
+        return np.int64(column.FMA + column.HEAVY - state.schedulers[s, column.S_FMA])
+    return np.int64(row[column.PIPE])
 
 
 @inlined
 def _read_operands(state: State, s: Int, row: F64, follows: bool, t: Int) -> Int:
     """Cycle at which the operands of an instruction that is issued at `t` find room in the banks of registers."""
-    even, odd = (row[EVEN_AFTER], row[ODD_AFTER]) if follows else (row[EVEN], row[ODD])
+    even, odd = (row[column.EVEN_AFTER], row[column.ODD_AFTER]) if follows else (row[column.EVEN], row[column.ODD])
     banks, window = state.banks, max(WINDOW, even, odd)
     start = np.float64(t)
     if even > 0.0:
@@ -91,115 +45,116 @@ def _read_operands(state: State, s: Int, row: F64, follows: bool, t: Int) -> Int
 def _issue(state: State, w: Int, s: Int, t: Int) -> None:
     """Issue the next instruction of warp `w` of scheduler `s` at cycle `t`, and set when the warp can go on."""
     machine, job, warps = state.machine, state.job, state.warps
-    instruction = state.path[warps[w, W_POSITION]]
+    instruction = state.path[warps[w, column.W_POSITION]]
     row = state.instructions[instruction]
-    pipe, kind = _pipe(state, s, row), np.int64(row[KIND])
-    if pipe in (FMA, HEAVY):
-        state.schedulers[s, S_FMA] = pipe
-    state.pipes[s, pipe] = max(state.pipes[s, pipe], np.float64(t)) + row[INTERVAL]
-    state.busy[pipe] += row[INTERVAL]
+    pipe, kind = _pipe(state, s, row), np.int64(row[column.KIND])
+    if pipe in (column.FMA, column.HEAVY):
+        state.schedulers[s, column.S_FMA] = pipe
+    state.pipes[s, pipe] = max(state.pipes[s, pipe], np.float64(t)) + row[column.INTERVAL]
+    state.busy[pipe] += row[column.INTERVAL]
     start = np.float64(t)
-    if row[SHARED] >= 0.0:
-        place = np.int64(row[SHARED])
+    if row[column.SHARED] >= 0.0:
+        place = np.int64(row[column.SHARED])
         start = max(state.shared[place], start)
-        if kind in (LOAD, STORE):
-            start = max(start, max(state.queues[0], state.queues[1], state.queues[3]) - machine[M_BACKLOG])
-        state.shared[place] = start + row[SHARED_INTERVAL]
-        state.busy[state.pipes.shape[1] + place] += row[SHARED_INTERVAL]
-    if row[ACCESS] >= 0.0:
-        done = load(state, w, instruction, np.int64(row[SHARED]), start + row[SHARED_INTERVAL] - 1.0)
-    elif kind in (LOAD, STORE):
-        done = request(state, instruction, start + row[SHARED_INTERVAL] - 1.0)
+        if kind in (column.LOAD, column.STORE):
+            start = max(start, max(state.queues[0], state.queues[1], state.queues[3]) - machine[column.M_BACKLOG])
+        state.shared[place] = start + row[column.SHARED_INTERVAL]
+        state.busy[state.pipes.shape[1] + place] += row[column.SHARED_INTERVAL]
+    if row[column.ACCESS] >= 0.0:
+        done = load(state, w, instruction, np.int64(row[column.SHARED]), start + row[column.SHARED_INTERVAL] - 1.0)
+    elif kind in (column.LOAD, column.STORE):
+        done = request(state, instruction, start + row[column.SHARED_INTERVAL] - 1.0)
     else:
-        done = start + max(0.0, row[SHARED_INTERVAL] - 1.0) + row[LATENCY]
-    if kind == STORE:
-        warps[w, W_STORED] = max(warps[w, W_STORED], np.int64(math.ceil(done)))
-    if row[SETS] >= 0.0:
-        place = W_BARRIERS + np.int64(row[SETS])
+        done = start + max(0.0, row[column.SHARED_INTERVAL] - 1.0) + row[column.LATENCY]
+    if kind == column.STORE:
+        warps[w, column.W_STORED] = max(warps[w, column.W_STORED], np.int64(math.ceil(done)))
+    if row[column.SETS] >= 0.0:
+        place = column.W_BARRIERS + np.int64(row[column.SETS])
         warps[w, place] = max(warps[w, place], np.int64(math.ceil(done)))
-    if row[READS] >= 0.0:
-        place = W_BARRIERS + np.int64(row[READS])
-        warps[w, place] = max(warps[w, place], np.int64(math.ceil(start + row[READ_LATENCY])))
-    warps[w, W_POSITION] += 1
-    resident = w // job[J_PER_BLOCK]
-    if warps[w, W_POSITION] == warps[w, W_END]:
+    if row[column.READS] >= 0.0:
+        place = column.W_BARRIERS + np.int64(row[column.READS])
+        warps[w, place] = max(warps[w, place], np.int64(math.ceil(start + row[column.READ_LATENCY])))
+    warps[w, column.W_POSITION] += 1
+    resident = w // job[column.J_PER_BLOCK]
+    if warps[w, column.W_POSITION] == warps[w, column.W_END]:
         _end_warp(state, w, resident, t)
         return
-    if kind == BARRIER:
-        warps[w, W_AT] = NEVER
-        state.residents[resident, B_ARRIVED] += 1
+    if kind == column.BARRIER:
+        warps[w, column.W_AT] = column.NEVER
+        state.residents[resident, column.B_ARRIVED] += 1
         _open_barrier(state, resident, t)
         return
-    _next(state, w, t + np.int64(row[STALL]))
+    _next(state, w, t + np.int64(row[column.STALL]))
 
 
 @inlined
 def _next(state: State, w: Int, at: Int) -> None:
     """Set when a warp may issue its next instruction: not before `at`, and when its barriers are clear."""
     warps = state.warps
-    instruction = state.path[warps[w, W_POSITION]]
-    mask, ready = np.int64(state.instructions[instruction, WAITS]), at
-    for barrier in range(BARRIERS):
+    instruction = state.path[warps[w, column.W_POSITION]]
+    mask, ready = np.int64(state.instructions[instruction, column.WAITS]), at
+    for barrier in range(column.BARRIERS):
         if mask >> barrier & 1:
-            ready = max(ready, warps[w, W_BARRIERS + barrier])
+            ready = max(ready, warps[w, column.W_BARRIERS + barrier])
     state.waited[instruction, 0] += ready - at
-    warps[w, W_AT] = ready
+    warps[w, column.W_AT] = ready
     s = w % state.schedulers.shape[0]
-    state.schedulers[s, S_NEXT] = min(state.schedulers[s, S_NEXT], ready)
+    state.schedulers[s, column.S_NEXT] = min(state.schedulers[s, column.S_NEXT], ready)
 
 
 @inlined
 def _open_barrier(state: State, resident: Int, t: Int) -> None:
     """Let the warps of a block go on if all that have not ended have arrived."""
-    residents, warps, per_block = state.residents, state.warps, state.job[J_PER_BLOCK]
-    if residents[resident, B_ARRIVED] == 0 or residents[resident, B_ARRIVED] < residents[resident, B_LEFT]:
+    residents, warps, per_block = state.residents, state.warps, state.job[column.J_PER_BLOCK]
+    arrived = residents[resident, column.B_ARRIVED]
+    if arrived == 0 or arrived < residents[resident, column.B_LEFT]:
         return
-    residents[resident, B_ARRIVED] = 0
+    residents[resident, column.B_ARRIVED] = 0
     for w in range(resident * per_block, (resident + 1) * per_block):
-        if warps[w, W_AT] == NEVER and warps[w, W_POSITION] < warps[w, W_END]:
-            barrier = state.path[warps[w, W_POSITION] - 1]
-            _next(state, w, t + np.int64(state.instructions[barrier, LATENCY]))
+        if warps[w, column.W_AT] == column.NEVER and warps[w, column.W_POSITION] < warps[w, column.W_END]:
+            barrier = state.path[warps[w, column.W_POSITION] - 1]
+            _next(state, w, t + np.int64(state.instructions[barrier, column.LATENCY]))
 
 
 @inlined
 def _end_warp(state: State, w: Int, resident: Int, t: Int) -> None:
     """End a warp; after the last one of its block, the next block begins."""
     warps, residents, job = state.warps, state.residents, state.job
-    per_block = job[J_PER_BLOCK]
-    warps[w, W_AT] = NEVER
-    residents[resident, B_LEFT] -= 1
-    if residents[resident, B_LEFT] > 0:
+    per_block = job[column.J_PER_BLOCK]
+    warps[w, column.W_AT] = column.NEVER
+    residents[resident, column.B_LEFT] -= 1
+    if residents[resident, column.B_LEFT] > 0:
         _open_barrier(state, resident, t)
         return
     end = t
     for v in range(resident * per_block, (resident + 1) * per_block):
-        end = max(end, warps[v, W_STORED])
-        for barrier in range(BARRIERS):
-            end = max(end, warps[v, W_BARRIERS + barrier])
-    state.ends[residents[resident, B_NUMBER]] = end
-    if job[J_STARTED] < job[J_BLOCKS]:
-        _start_block(state, resident, end + np.int64(state.machine[M_REPLACEMENT]))
+        end = max(end, warps[v, column.W_STORED])
+        for barrier in range(column.BARRIERS):
+            end = max(end, warps[v, column.W_BARRIERS + barrier])
+    state.ends[residents[resident, column.B_NUMBER]] = end
+    if job[column.J_STARTED] < job[column.J_BLOCKS]:
+        _start_block(state, resident, end + np.int64(state.machine[column.M_REPLACEMENT]))
 
 
 @inlined
 def _start_block(state: State, resident: Int, t: Int) -> None:
     """Begin the next block in a place."""
     warps, job = state.warps, state.job
-    per_block = job[J_PER_BLOCK]
-    state.residents[resident, B_NUMBER] = job[J_STARTED]
-    state.residents[resident, B_LEFT], state.residents[resident, B_ARRIVED] = per_block, 0
-    job[J_STARTED] += 1
+    per_block = job[column.J_PER_BLOCK]
+    state.residents[resident, column.B_NUMBER] = job[column.J_STARTED]
+    state.residents[resident, column.B_LEFT], state.residents[resident, column.B_ARRIVED] = per_block, 0
+    job[column.J_STARTED] += 1
     for w in range(resident * per_block, (resident + 1) * per_block):
-        number = state.residents[resident, B_NUMBER] * per_block + w - resident * per_block
+        number = state.residents[resident, column.B_NUMBER] * per_block + w - resident * per_block
         variant = number % (state.starts.size - 1)
-        warps[w, W_STORED] = t
-        warps[w, W_NUMBER] = number
-        warps[w, W_SLOT] = number % state.loads.begins.shape[0]
-        warps[w, W_LAP] = number // state.loads.begins.shape[0]
+        warps[w, column.W_STORED] = t
+        warps[w, column.W_NUMBER] = number
+        warps[w, column.W_SLOT] = number % state.loads.begins.shape[0]
+        warps[w, column.W_LAP] = number // state.loads.begins.shape[0]
         state.loads.cursors[w, :] = 0
-        warps[w, W_POSITION], warps[w, W_END] = state.starts[variant], state.starts[variant + 1]
-        for barrier in range(BARRIERS):
-            warps[w, W_BARRIERS + barrier] = t
+        warps[w, column.W_POSITION], warps[w, column.W_END] = state.starts[variant], state.starts[variant + 1]
+        for barrier in range(column.BARRIERS):
+            warps[w, column.W_BARRIERS + barrier] = t
         _next(state, w, t)
 
 
@@ -207,42 +162,42 @@ def _start_block(state: State, resident: Int, t: Int) -> None:
 def simulate(state: State) -> None:
     """Run all blocks of a job on one SM."""
     warps, schedulers, pipes, shared = state.warps, state.schedulers, state.pipes, state.shared
-    count, depth = schedulers.shape[0], state.machine[M_DEPTH]
+    count, depth = schedulers.shape[0], state.machine[column.M_DEPTH]
     for resident in range(state.residents.shape[0]):
         _start_block(state, resident, 0)
     while True:
-        t = schedulers[0, S_NEXT]
+        t = schedulers[0, column.S_NEXT]
         for s in range(1, count):
-            t = min(t, schedulers[s, S_NEXT])
-        if t >= NEVER:
+            t = min(t, schedulers[s, column.S_NEXT])
+        if t >= column.NEVER:
             return
         for s in range(count):
-            if schedulers[s, S_NEXT] != t:
+            if schedulers[s, column.S_NEXT] != t:
                 continue
-            soonest, chosen, rank = np.int64(NEVER), -1, np.int64(NEVER)
-            last = schedulers[s, S_LAST]
+            soonest, chosen, rank = np.int64(column.NEVER), -1, np.int64(column.NEVER)
+            last = schedulers[s, column.S_LAST]
             for w in range(s, warps.shape[0], count):
-                if warps[w, W_AT] > t:
-                    soonest = min(soonest, warps[w, W_AT])
+                if warps[w, column.W_AT] > t:
+                    soonest = min(soonest, warps[w, column.W_AT])
                     continue
-                row = state.instructions[state.path[warps[w, W_POSITION]]]
+                row = state.instructions[state.path[warps[w, column.W_POSITION]]]
                 free = pipes[s, _pipe(state, s, row)]
-                if row[SHARED] >= 0.0:
-                    free = max(free, shared[np.int64(row[SHARED])] - depth)
+                if row[column.SHARED] >= 0.0:
+                    free = max(free, shared[np.int64(row[column.SHARED])] - depth)
                 if free >= t + 1:
                     soonest = min(soonest, np.int64(math.floor(free)))
                     continue
-                for_sm = row[SHARED] >= 0.0
-                before = warps[w, W_AT] if for_sm else warps[w, W_NUMBER]
-                if w == last and not (for_sm and warps[w, W_AT] < t):
+                for_sm = row[column.SHARED] >= 0.0
+                before = warps[w, column.W_AT] if for_sm else warps[w, column.W_NUMBER]
+                if w == last and not (for_sm and warps[w, column.W_AT] < t):
                     before = np.int64(-1)
                 if before < rank:
                     rank, chosen = before, w
             if chosen < 0:
-                schedulers[s, S_NEXT] = max(soonest, t + 1)
+                schedulers[s, column.S_NEXT] = max(soonest, t + 1)
                 continue
-            row = state.instructions[state.path[warps[chosen, W_POSITION]]]
-            at = _read_operands(state, s, row, chosen == schedulers[s, S_LAST], t)
-            schedulers[s, S_NEXT], schedulers[s, S_LAST] = at + 1, chosen
-            state.waited[state.path[warps[chosen, W_POSITION]], 1] += at - warps[chosen, W_AT]
+            row = state.instructions[state.path[warps[chosen, column.W_POSITION]]]
+            at = _read_operands(state, s, row, chosen == schedulers[s, column.S_LAST], t)
+            schedulers[s, column.S_NEXT], schedulers[s, column.S_LAST] = at + 1, chosen
+            state.waited[state.path[warps[chosen, column.W_POSITION]], 1] += at - warps[chosen, column.W_AT]
             _issue(state, chosen, s, at)

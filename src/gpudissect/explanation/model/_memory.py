@@ -4,41 +4,9 @@ import math
 
 import numpy as np
 
+from gpudissect.explanation.model import _state as column
 from gpudissect.explanation.model._l1 import NONE, find, insert, use, victim
-from gpudissect.explanation.model._state import (
-    ACCESS,
-    DRAM_BYTES,
-    FAR,
-    IN_L2,
-    IN_SM,
-    IS_WHOLE,
-    KIND,
-    L2_BYTES,
-    L2_MORE,
-    L2_WRITTEN,
-    LATENCY,
-    LINK,
-    LOAD,
-    M_CREDIT,
-    M_DRAM_BYTES,
-    M_DRAM_FARTHER,
-    M_DRAM_LATENCY,
-    M_FAR_HOMES,
-    M_L2_BYTES,
-    M_L2_FARTHER,
-    M_L2_LATENCY,
-    M_LINE_INTERVAL,
-    M_LINK_BYTES,
-    M_MIXED_RISE,
-    M_REFRESH,
-    M_REFRESH_PERIOD,
-    M_RISE,
-    W_LAP,
-    W_SLOT,
-    Float,
-    Int,
-    State,
-)
+from gpudissect.explanation.model._state import Float, Int, State
 from gpudissect.simulation.cache.compiled import F64, I64, inlined
 
 MIN_HISTORY, MAX_LOAD = 2000.0, 0.85  # cycles from which on the load of memory is known; beyond, its queue limits
@@ -66,36 +34,37 @@ def _scatter(region: Int, factor: int) -> Float:
 def _memory_latency(state: State, region: Int, at: Float) -> Float:
     """Cycles of an access to memory at `at` without load: by the home of the region, and until its refresh is over."""
     machine = state.machine
-    latency = machine[M_DRAM_LATENCY]
-    if _scatter(region, OF_HOME) < machine[M_FAR_HOMES]:
-        latency += machine[M_DRAM_FARTHER]
-    period = machine[M_REFRESH_PERIOD]
-    return np.float64(latency + max(0.0, machine[M_REFRESH] - (at + period * _scatter(region, OF_BANK)) % period))
+    latency = machine[column.M_DRAM_LATENCY]
+    if _scatter(region, OF_HOME) < machine[column.M_FAR_HOMES]:
+        latency += machine[column.M_DRAM_FARTHER]
+    period = machine[column.M_REFRESH_PERIOD]
+    since = (at + period * _scatter(region, OF_BANK)) % period
+    return np.float64(latency + max(0.0, machine[column.M_REFRESH] - since))
 
 
 @inlined
 def _fetch(state: State, row: F64, start: Float, amount: Float, region: Int, goes_on: bool) -> Float:
     """Cycle at which `amount` times the bytes of a miss of the L1 are there, from memory if it `goes_on`."""
     machine, queues, busy = state.machine, state.queues, state.busy
-    credit = start - machine[M_CREDIT]
-    l2_bytes = row[L2_BYTES] + row[L2_MORE] if goes_on else row[L2_BYTES]
-    l2, link = amount * l2_bytes / machine[M_L2_BYTES], amount * row[LINK] / machine[M_LINK_BYTES]
+    credit = start - machine[column.M_CREDIT]
+    l2_bytes = row[column.L2_BYTES] + row[column.L2_MORE] if goes_on else row[column.L2_BYTES]
+    l2, link = amount * l2_bytes / machine[column.M_L2_BYTES], amount * row[column.LINK] / machine[column.M_LINK_BYTES]
     queues[0], queues[2] = max(queues[0], credit) + l2, max(queues[2], start) + link
-    queues[3] = max(queues[3], credit) + amount * row[L2_WRITTEN] / machine[M_L2_BYTES]
+    queues[3] = max(queues[3], credit) + amount * row[column.L2_WRITTEN] / machine[column.M_L2_BYTES]
     busy[busy.size - 2] += l2
     served = max(queues[0], queues[2])
-    farther = machine[M_L2_FARTHER] if _scatter(region, OF_HOME) < row[FAR] else 0.0
-    done = np.float64(max(served - link, start) + machine[M_L2_LATENCY] + farther)
+    farther = machine[column.M_L2_FARTHER] if _scatter(region, OF_HOME) < row[column.FAR] else 0.0
+    done = np.float64(max(served - link, start) + machine[column.M_L2_LATENCY] + farther)
     if goes_on:
-        dram = amount * row[DRAM_BYTES] / machine[M_DRAM_BYTES]
+        dram = amount * row[column.DRAM_BYTES] / machine[column.M_DRAM_BYTES]
         load = min(busy[busy.size - 1] / max(start, MIN_HISTORY), MAX_LOAD)
         queues[1] = max(queues[1], credit) + dram
         busy[busy.size - 1] += dram
         served = max(served, queues[1])
-        if row[KIND] == LOAD:
+        if row[column.KIND] == column.LOAD:
             at = max(served - link, start)
             behind_writes = -math.log(1.0 - _scatter(region + PRIME_WAIT * np.int64(at / WRITES_LAST), OF_QUEUE))
-            rise = (machine[M_RISE] + machine[M_MIXED_RISE] * behind_writes) * load / (1.0 - load)
+            rise = (machine[column.M_RISE] + machine[column.M_MIXED_RISE] * behind_writes) * load / (1.0 - load)
             done = np.float64(at + rise + _memory_latency(state, region, at))
     return done
 
@@ -105,10 +74,10 @@ def request(state: State, instruction: Int, start: Float) -> Float:
     """Cycle at which a request without sampled addresses that left its pipe at `start` is done."""
     row = state.instructions[instruction]
     number = _draw(state.strata, instruction)
-    if number < row[IN_SM]:
-        return start + np.float64(row[LATENCY])
+    if number < row[column.IN_SM]:
+        return start + np.float64(row[column.LATENCY])
     region = state.strata[instruction] // REGION  # neighbouring requests follow each other
-    return _fetch(state, row, start, 1.0, region, number >= row[IN_L2])
+    return _fetch(state, row, start, 1.0, region, number >= row[column.IN_L2])
 
 
 @inlined
@@ -125,15 +94,15 @@ def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Flo
     of the request stay until the last one is there: of random lines of which a tenth misses the L2, an L1 with room for
     168 serves so many as if each took the latency of memory (H200).
     """
-    row, loads, l1, slot = state.instructions[instruction], state.loads, state.l1, state.warps[w, W_SLOT]
-    access = np.int64(row[ACCESS])
+    row, loads, l1, slot = state.instructions[instruction], state.loads, state.l1, state.warps[w, column.W_SLOT]
+    access = np.int64(row[column.ACCESS])
     begin, count = loads.begins[slot, access], loads.ends[slot, access] - loads.begins[slot, access]
     lap, number = loads.cursors[w, access] // count, begin + loads.cursors[w, access] % count
     loads.cursors[w, access] += 1
-    if lap > 0 and row[IS_WHOLE] > 0.0:
+    if lap > 0 and row[column.IS_WHOLE] > 0.0:
         lap, number = 0, begin + count - 1
-    fresh = (state.warps[w, W_LAP] * LAPS + lap) << LINE_BITS
-    done, missed, missed_sectors, of_memory = start + row[LATENCY], 0, 0, 0
+    fresh = (state.warps[w, column.W_LAP] * LAPS + lap) << LINE_BITS
+    done, missed, missed_sectors, of_memory = start + row[column.LATENCY], 0, 0, 0
     for at in range(loads.lines[number], loads.lines[number + 1]):
         line = loads.number[at] if loads.is_shared[at] else loads.number[at] + fresh
         place = find(l1, line)
@@ -147,9 +116,9 @@ def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Flo
         if lacking:
             sectors = int(_count(lacking))
             missed, missed_sectors = missed + 1, missed_sectors + sectors
-            goes_on = bool(lacking & loads.new[at]) and _draw(state.strata, instruction) >= row[IN_L2]
+            goes_on = bool(lacking & loads.new[at]) and _draw(state.strata, instruction) >= row[column.IN_L2]
             filled = _fetch(state, row, start, np.float64(sectors), line // REGION, goes_on)
-            filled += state.machine[M_LINE_INTERVAL] * (missed - 1)
+            filled += state.machine[column.M_LINE_INTERVAL] * (missed - 1)
             of_memory += goes_on
             l1.sectors[place] |= lacking
             l1.filled[place] = max(l1.filled[place], filled)

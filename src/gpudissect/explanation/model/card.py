@@ -107,6 +107,8 @@ def card_of(*results: Result) -> Card:
 
     def fact(name: str, default: int) -> int:
         found = facts.get(name)
+        if isinstance(found, int) and found < 1:
+            raise UsageError(f"the result of {device.name} states {name} = {found}")
         return found if isinstance(found, int) else default
 
     return Card(

@@ -101,15 +101,14 @@ def _is_paired(addresses: Addresses, on: Bools) -> Bools:
     return found
 
 
-def _most_in_a_bank(words: Addresses, on: Bools, merged: bool) -> NDArray[np.int64]:
+def _most_in_a_bank(words: Addresses, on: Bools, merged: bool, banks: int = BANKS) -> NDArray[np.int64]:
     """The largest number of words (of different ones, if merged) that one bank must serve, for each request."""
     ordered = np.sort(np.where(on, words, _NO_WORD), axis=1)
     counts = ordered != _NO_WORD
     if merged:
         counts[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
-    banks = np.arange(len(words))[:, None] * BANKS + (ordered % np.uint64(BANKS)).astype(np.int64)
-    found = np.bincount(banks[counts], minlength=len(words) * BANKS)
-    return np.asarray(found.reshape(-1, BANKS).max(axis=1))
+    bank = np.arange(len(words))[:, None] * banks + (ordered % np.uint64(banks)).astype(np.int64)
+    return np.asarray(np.bincount(bank[counts], minlength=len(words) * banks).reshape(-1, banks).max(axis=1))
 
 
 def tag_passes(addresses: Addresses, is_active: Bools) -> NDArray[np.int64]:
@@ -118,11 +117,7 @@ def tag_passes(addresses: Addresses, is_active: Bools) -> NDArray[np.int64]:
     bank = np.zeros(lines.shape, dtype=np.int64)
     for mask in TAG_BANKS:
         bank = 2 * bank + (np.bitwise_count(lines & np.uint64(mask)) & 1)
-    ordered = np.sort(np.where(is_active, lines * np.uint64(4) + bank.astype(np.uint64), _NO_WORD), axis=1)
-    fresh = ordered != _NO_WORD
-    fresh[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
-    banks = np.arange(len(lines))[:, None] * 4 + (ordered % np.uint64(4)).astype(np.int64)
-    return np.asarray(np.bincount(banks[fresh], minlength=4 * len(lines)).reshape(-1, 4).max(axis=1))
+    return _most_in_a_bank(lines * np.uint64(4) + bank.astype(np.uint64), is_active, merged=True, banks=4)
 
 
 def atomic_operations(addresses: Addresses, is_active: Bools, size: int) -> NDArray[np.int64]:
