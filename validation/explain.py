@@ -54,15 +54,15 @@ build the model. The model was then changed in response.
 The changes: execution counts of loops whose entry was not counted (`softmax`, -39 %, now -15 %) and of code that the
 compiler repeats (`wave_equation`, +28 %, now -33 %: two errors had compensated each other); the cost of constant loads,
 fitted to `binomial_options` (+47 %, now -6 %); the rate of scattered stores, fitted to `transpose_naive`; the interval
-between lines from the L2, fitted to `random_forest`; accesses after the sampled part of a warp, which had cost nothing;
-the latency of memory, which differs between lines (home and refresh), so that a barrier waits for the slowest line.
+between lines from the L2, fitted to `random_forest`; accesses after the sampled part of a warp, which had no cost;
+memory latency, which differs between lines (home and assumed refresh), so that a barrier waits for the slowest line.
 
 Bytes from device memory by the sampled lines are within 5 % of those that Nsight Compute counts for 44 of the first 52
 kernels on an H200; seven of the 44 read less than 1 MB.
 
-Fitted to kernels: the three rates above, how memory latency rises with load if reads and writes are mixed, the bytes
-with the same home and refresh, the issue order of a scheduler, and the depths of queues. Measured with probes on an
-H200, not by `discover`: the banks of tags of the L1, the rate at which the L2 looks up lines, the rise of memory
+Fitted to kernels: the three rates above, the rise of memory latency with load if reads and writes are mixed, the number
+of bytes with the same home and refresh, the issue order of a scheduler, and the depths of queues. Measured with probes
+on an H200, not by `discover`: the tag banks of the L1, the rate at which the L2 looks up lines, the rise of memory
 latency with load, and the cycles of a taken branch.
 **The tables below are for the model after all changes.** Results: `docs/results/h200.json`, `docs/results/h100.json`.
 

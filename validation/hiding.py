@@ -29,14 +29,14 @@ def headline(found: Sequence[Row]) -> str:
     near = sum(bool(row.near) for row in agreeing)
     return (
         f"**{len(agreeing) - near} of {len(found)} printed numbers and formulas agree to the last digit printed.** "
-        f"{near} do nearly, with the reason given; {len(found) - len(agreeing)} differ. "
-        f"None of them is evidence of how a GPU works: {_by_basis(found)}."
+        f"{near} agree nearly, for the reason given. Different: {len(found) - len(agreeing)}. "
+        f"None of them is evidence of how a GPU works. Basis: {_by_basis(found)}."
     )
 
 
 def _by_basis(found: Sequence[Row]) -> str:
     counts = Counter(row.basis for row in found)
-    return ", ".join(f"{count} are {basis}" for basis, count in counts.most_common())
+    return ", ".join(f"{basis} ({count})" for basis, count in counts.most_common())
 
 
 def page(found: Sequence[Row]) -> str:
@@ -74,7 +74,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def calculations(found: Iterable[Row]) -> Iterator[tuple[str, ...]]:
-    """Rows of the table on what follows from printed numbers; nearly is not enough to agree."""
+    """Rows calculated from printed numbers; near agreement does not count as agreement."""
     for row in found:
         where, what, printed, ours, note = _cells(row)
         agrees = yes(row.agrees and not row.near)
@@ -82,7 +82,7 @@ def calculations(found: Iterable[Row]) -> Iterator[tuple[str, ...]]:
 
 
 def simulations(found: Iterable[Simulated]) -> Iterator[tuple[str, ...]]:
-    """Rows of the table on simulated GPUs."""
+    """Rows from simulated GPUs."""
     for row in found:
         cells = (_generation(row.what), row.what, row.printed, row.ours, row.verdict, f"VV16 {row.place}")
         yield (row.kind.value, yes(row.agrees), "", *cells)

@@ -116,9 +116,9 @@ def pictures() -> Iterator[tuple[str, str]]:
 
 
 def unmeasured(svg: str) -> str:
-    """The picture; raises `ValueError` if it calls anything measured, for nothing here is."""
+    """The figure. Raises `ValueError` if it contains the word measured: all its points are simulated."""
     if "measure" in svg.lower():
-        raise ValueError("a picture of simulated GPUs has the word measured: call the points simulated")
+        raise ValueError("a figure of simulated GPUs contains the word measured: label the points as simulated")
     return svg
 
 

@@ -24,7 +24,7 @@ from gpudissect.units import WARP_SIZE
 SYNTHETIC = vv16.synthetic()
 G80, GT200, FERMI, KEPLER, MAXWELL = vv16.gpus()
 YEARS = np.arange(2006, 2016, 2)
-ARITHMETIC, FORMULA, MODEL = "arithmetic on printed numbers", "a printed formula typed again", "a model"
+ARITHMETIC, FORMULA, MODEL = "arithmetic on printed numbers", "reimplemented formula", "model"
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ def _chapter_6() -> Iterator[Row]:
     for gpu, machine in vv16.machines().items():
         for share, column in ((0.9, "at_90"), (0.95, "at_95")):
             ours = _needed(Refined(), machine, Loop(alpha=0), share) / machine.schedulers
-            printed, near = vv16.value(gpu, "table_6_4", column), "printed: what VV16 measured; within 20 %"
+            printed, near = vv16.value(gpu, "table_6_4", column), "printed: as VV16 measured; within 20 %"
             what = f"{machine.name}: warps per scheduler for {share:.0%}, by the refined model"
             yield Row("table 6.4", what, printed, ours, 0.2 * printed, near)
 
@@ -282,7 +282,7 @@ def _hong_kim() -> Iterator[Row]:
     cpi = 1 / float(model.throughput(machine, Loop(alpha=inf), 1))
     yield Row("s7.1", "CPI of adds alone, any occupancy", 4, cpi, 1e-9)
     quotient = float(model.throughput(machine, loop, 1) / Basic().throughput(machine, loop, 1))
-    near = "printed: over what VV16 measured; ours: over 434 + 24 alpha"
+    near = "printed: relative to what VV16 measured; ours: to 434 + 24 alpha"
     yield Row("s7.1", "overestimate at few warps, alpha 32", 2.1, quotient, 0.05, near)
 
 
@@ -327,7 +327,7 @@ def _sim() -> Iterator[Row]:
     exact = np.where(cwp > mwp, np.maximum(comp, mem), np.maximum(comp, mem + comp / n))
     ours = n / loop.accesses(hong_kim.Sim().throughput(fermi, loop, n))
     yield _formula("s7.4, Eq. 1-17", "T_exec, Fermi, alpha 32", ours, exact)
-    loads, near = Loop(alpha=0), "printed: under what VV16 measured; ours: under the basic model"
+    loads, near = Loop(alpha=0), "printed: relative to what VV16 measured; ours: to the basic model"
     for warps, factor in ((2, 2.0), (4, 1.3)):
         ratio = float(Basic().throughput(fermi, loads, warps) / hong_kim.Sim().throughput(fermi, loads, warps))
         yield Row("s7.4, s7.9", f"underestimate by CWP - 1 at {warps} warps", factor, ratio, 0.1, near)

@@ -55,8 +55,8 @@ FIGURE_7_11 = (("baghsorkhi", G80), ("zhang-owens", GT200), ("sim", FERMI))
 class Printed:
     """A printed quotient, estimate over measurement: the largest (`is_max`) or smallest over some alphas.
 
-    `warps`: at this occupancy only; None for the worst over all of them. `kind`: tuned where the simulated memory or
-    the slots of a unit, chosen for other printed numbers, make the quotient.
+    `warps`: at this occupancy only; None for the worst over all of them. `kind`: tuned where the quotient follows
+    from the simulated memory or the slots of a unit, which were fitted to other printed numbers.
     """
 
     place: str
@@ -154,7 +154,7 @@ def evaluate_model(gpu: str, model: str, alphas: Sequence[float] = ALPHAS, warps
 
 @cache
 def quotients() -> tuple[Quotient, ...]:
-    """What the simulated GPUs give for each of `PRINTED`."""
+    """Quotients of the simulated GPUs, one for each of `PRINTED`."""
     ours = []
     for each in PRINTED:
         evaluation = evaluate_model(each.gpu, each.model, each.alphas, each.warps)
@@ -167,7 +167,7 @@ def quotient_rows() -> Iterator[Row]:
     for each, ours in zip(PRINTED, quotients(), strict=True):
         alphas = f"{each.alphas[0]:g}" if len(each.alphas) == 1 else "1 to 512"
         what = f"{vv16.generation(each.gpu)}, {by_key(each.model).name}, alpha {alphas}: "
-        what += f"{'largest' if each.is_max else 'smallest'} estimate over throughput"
+        what += f"{'largest' if each.is_max else 'smallest'} ratio of estimate to throughput"
         yield Row(each.place, what, f"{each.value:.4g}", f"{ours.value:.4g}", ours.value / each.value, kind=each.kind)
 
 
@@ -177,11 +177,12 @@ def model_errors() -> Iterator[str]:
     errors = [abs(quotient.value / each.value - 1) for quotient, each in zip(ours, PRINTED, strict=True)]
     worst = PRINTED[int(np.argmax(errors))]
     yield from ("", "## Models against the simulated GPUs", "")
-    yield "Ratio of estimate to simulated throughput: above 1 is an overestimate; printed: to what VV16 measured."
-    yield "Throughput is the best at each occupancy that gives all schedulers the same number of warps (VV16 ch 7)."
-    yield "Models and simulated GPUs have VV16's parameters of the real GPUs. The simulated memory varies such that"
-    yield "90 % of its peak takes the warps of table 6.3, so the basic model's overestimate at small alpha follows from"
-    yield "the setup; at saturation, the slots of Maxwell's units are chosen for it."
+    yield "Ratio of estimated to simulated throughput: above 1 is an overestimate. Printed ratios are relative to what"
+    yield "VV16 measured. Throughput is the best at each occupancy that gives all schedulers the same number of"
+    yield "warps (VV16 ch 7). Models and simulated GPUs have VV16's parameters of the real GPUs. The variation of the"
+    yield "simulated memory latency is fitted so that 90 % of the peak takes the warps of table 6.3. So the basic"
+    yield "model's overestimate at small alpha follows from the setup. At saturation, the slots of Maxwell's units were"
+    yield "chosen for it."
     yield f"{_within(errors, 'quotients')}; the largest error is {by_key(worst.model).name} on"
     yield f"{vv16.generation(worst.gpu)}, {100 * max(errors):.0f} %."
     yield from ("", "| where | GPU | model | alpha | printed | ours | at alpha, warps |", "|---" * 7 + "|")
@@ -241,17 +242,18 @@ def _occupancy() -> Iterator[Row]:
     spread = max(by.values()) / min(by.values()) - 1
     what = "Kepler, 64 warps: throughput depends on the size of blocks"
     ours = f"{spread:.1%} apart, best of {max(by, key=by.__getitem__)} warps"
-    note = "the printed mix is unknown, ours is streaming loads; simulated blocks start at once where others end"
+    note = "the printed mix is unknown, ours has streaming loads; a simulated block starts as soon as another ends"
     yield Row("s5.8, figure 5.3", what, "shorter ones are faster", ours, note=note if spread < 0.02 else "")
     one, many = persistent_and_not()
     half = _time_until(one.warps, 10)
     note = "the simulated scheduler is round robin: no warp runs ahead of others" if half > 0.9 else ""
-    what = "shared memory on G80: half of the warps end at, of the time"
+    what = "shared memory on G80: share of the time until half of the warps end"
     yield Row("s5.9, figure 5.4", what, "about 2/3", f"{half:.3f}", half / (2 / 3), note)
     what, share = "G80: share of the time with less than 9 warps", one.warps.share_below(9)
     yield Row("s5.9", what, "0.07", f"{share:.4f}", note=note)
     gain = f"{many.rate / one.rate - 1:+.1%}"
-    yield Row("s5.9", "G80: throughput oversubscribed over persistent", "larger by a few percent", gain, note=note)
+    what = "G80: throughput, oversubscribed relative to persistent"
+    yield Row("s5.9", what, "larger by a few percent", gain, note=note)
 
 
 def _time_until(run: Occupancy, warps: int) -> float:
@@ -318,7 +320,7 @@ def _random() -> Iterator[Row]:
     rates = random_bandwidth(MAXWELL)
     drops = {k: rates[k - 1] / rates[k] for k in range(1, len(rates)) if isfinite(rates[k - 1])}
     drop = max(drops, key=drops.__getitem__)
-    what, size = "Maxwell: throughput falls with the array", l2_size(MAXWELL)
+    what, size = "Maxwell: array size at which throughput falls", l2_size(MAXWELL)
     ours = f"from {_mib(SIZES[drop - 1])} to {_mib(SIZES[drop])} by {drops[drop]:.3g}"
     note = "" if SIZES[drop - 1] <= size < SIZES[drop] else "elsewhere"
     yield Row("s6.7, figure 6.6", what, f"at the end of the L2, {_mib(size)}", ours, None, note, Kind.ROUND_TRIP)

@@ -30,18 +30,18 @@ class Kind(StrEnum):
 
     SILICON = "silicon"  # a GPU measured by gpudissect against a measurement of another group
     DATA = "data"  # a number that a paper printed as measured against the simulation of what the paper concludes
-    EMERGENT = "emergent"  # a published number against a simulation into which nothing like it was typed
-    TUNED = "tuned"  # as emergent, but a parameter of the simulation was chosen so that it comes out
-    ROUND_TRIP = "round trip"  # typed into a GPU file, or a sum of such numbers, and found in its simulation
+    EMERGENT = "emergent"  # a published number against a simulation that does not have it as an input
+    TUNED = "tuned"  # as emergent, but a parameter of the simulation was fitted to it
+    ROUND_TRIP = "round trip"  # an input of a GPU file, or a sum of such inputs, and what is found in its simulation
     CALCULATION = "calculation"  # a formula or a model with printed parameters; nothing is measured or simulated
 
 
 MEANINGS = {
-    Kind.SILICON: "a real GPU, measured here and by other groups",
-    Kind.DATA: "data that a paper prints, and a simulation of what the paper concludes from them",
-    Kind.EMERGENT: "a published number, and a simulation into which it was not typed",
-    Kind.TUNED: "the same, but a parameter of the simulation was chosen so that it comes out: no evidence",
-    Kind.ROUND_TRIP: "a number typed into a GPU file, or a sum of such numbers, and what is found in its simulation",
+    Kind.SILICON: "measurements of real GPUs, by gpudissect and by other groups",
+    Kind.DATA: "data printed in a paper, and a simulation of what the paper concludes from them",
+    Kind.EMERGENT: "a published number, and a simulation that does not have it as an input",
+    Kind.TUNED: "the same, but a parameter of the simulation was fitted to the number: no evidence",
+    Kind.ROUND_TRIP: "an input of a simulation (a number of a GPU file or a sum of them), and what is found in it",
     Kind.CALCULATION: "a printed number, and our formula or model with printed parameters",
 }
 PRINTED_IN = {
@@ -52,14 +52,14 @@ PRINTED_IN = {
     "rtx2080ti": "MT22 table 5.8",
     "a100": "MT22 table 5.9",
 }
-"""Where a number stands that is not that of the structure; the source of the others prints it itself."""
+"""Tables that print a number other than that of the structure. For other GPUs, the source prints it."""
 TUNED_LOADS = ("ldg_streaming", "ldg_random")
-"""`memory.variability` of the GPU files is chosen for the warps that these need (VV16 table 6.3)."""
+"""`memory.variability` of the GPU files is fitted to the warps that these need (VV16 table 6.3)."""
 
 
 def kind_of(item: Published) -> Kind:
     """The kind of a number of a GPU file, compared with what is found in the simulation of that file."""
-    if item.attribute == "warps_needed":  # rate and latency are typed in, this is not
+    if item.attribute == "warps_needed":  # rate and latency are inputs, this is not
         return Kind.TUNED if item.element in TUNED_LOADS else Kind.EMERGENT
     if item.attribute in ("max_miss_rate", "copy_rate"):  # MC14 figure 9, MC16 table 7
         return Kind.DATA
@@ -67,7 +67,7 @@ def kind_of(item: Published) -> Kind:
 
 
 def count(tables: Iterable[str] = TABLES) -> Counter[tuple[Kind, bool]]:
-    """How many comparisons of each kind agree and do not; rows without a kind are no comparisons."""
+    """How many comparisons of each kind agree and do not; rows without a kind are not compared."""
     counts: Counter[tuple[Kind, bool]] = Counter()
     for name in tables:
         counts.update((Kind(row["kind"]), row["agrees"] == YES) for row in read(name) if row["kind"])

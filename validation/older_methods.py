@@ -1,4 +1,4 @@
-"""Run the older methods on simulated caches, beside what their users printed: docs/validation-older-methods.csv."""
+"""Compare older methods on simulated caches with their printed results: docs/validation-older-methods.csv."""
 
 from __future__ import annotations
 

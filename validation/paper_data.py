@@ -51,7 +51,7 @@ TABLE_5 = {  # MC14: hits and misses of the L1, cycles; None where there is no L
     "gtx780": {Path.TEXTURE: (110, 220), Path.GLOBAL: (None, 230)},
 }
 P5 = {"gtx780": 734, "gtx560ti": 1259}  # MC14 table 3: cycles of a first access, TLB and cache missed
-P5_RATIOS = {"gtx780": 3.5, "gtx560ti": 2.0}  # of the GTX980's to these: "about 3.5 times", "twice" (MC16 s5.2)
+P5_RATIOS = {"gtx780": 3.5, "gtx560ti": 2.0}  # of P5 of the GTX980 to these: "about 3.5 times", "twice" (MC16 s5.2)
 TOLERANCE = 0.05  # of what a paper measured
 
 
@@ -129,7 +129,7 @@ def with_ways(hierarchy: Hierarchy, ways: tuple[int, ...]) -> Hierarchy:
 
 
 def figure_8() -> Iterator[Row]:
-    """Misses of the second TLB, counted by MC16; its conclusion, 17 and 6 x 8 ways, misses one more per set."""
+    """Misses of the second TLB, counted by MC16; sets of 17 and 6 x 8 ways, as it concludes, miss one more each."""
     for gpu in FIGURE_8_GPUS:
         hierarchy = catalogue.load(gpu).hierarchy()
         fitting = with_ways(hierarchy, FITTING_WAYS)
@@ -138,7 +138,7 @@ def figure_8() -> Iterator[Row]:
             found, fits = (second_tlb_misses(each, pages) for each in (hierarchy, fitting))
             note = f"16 and 7 x 7 entries miss {_range(fits)}"
             if min(fits) < max(fits):
-                note += "; the first TLB, at random here, serves some"
+                note += "; the first TLB, with random replacement here, serves some"
             what = f"misses of the second TLB per lap over {size} MiB"
             source = "MC16 fig 8, s4.4" + ("; MC14 fig 11" if gpu != "gtx980" else "")
             yield Row(Kind.DATA, gpu, what, f"{counted}", _range(found), set(found) == {counted}, source, note)
@@ -153,12 +153,12 @@ def hc13() -> Iterator[Row]:
         cycles = [mean_latency(hierarchy, path, cache.capacity + each, cache.line) for each in excess]
         flat = next(size for size, each in zip(excess, cycles, strict=True) if each >= FLAT * max(cycles))
         found = f"{flat} B" if flat < excess[-1] else f"not up to {flat} B"
-        note = "" if flat == way else "HC13 takes LRU; the simulated cache replaces otherwise (MC16 s4.5, s4.6)"
-        what = f"{element}: latency becomes flat this much beyond the capacity"
+        note = "" if flat == way else "HC13 assumes LRU; the simulated cache has another policy (MC16 s4.5, s4.6)"
+        what = f"{element}: excess over the capacity at which latency becomes flat"
         yield Row(Kind.DATA, gpu, what, f"{way} B", found, flat == way, "HC13, latency against size", note)
     routes = catalogue.load("c2070").hierarchy().routes
     less = routes[Path.GLOBAL].latency[1] - routes[Path.GLOBAL_L2].latency[0]
-    what = "l2: hits are faster with the L1 turned off, by"
+    what = "l2: reduction of hit latency with the L1 turned off"
     yield Row(Kind.ROUND_TRIP, "c2070", what, "6 to 11 cycles", f"{less:g} cycles", 6 <= less <= 11, "HC13")
 
 
@@ -175,12 +175,12 @@ def figures_4_and_5() -> Iterator[Row]:
     averages = [mean_latency(hierarchy, Path.TEXTURE, size, FIGURE_5_STRIDE) for size in sizes]
     rises = [size for size, (one, two) in zip(sizes, pairwise(averages), strict=False) if two > one + MIN_RISE]
     for place, what, printed, ours in (
-        ("MC16 fig 4", "48 KB: every load misses from a stride of", "32 B", f"{all_missed[0]} B"),
-        ("MC16 fig 4", "48 KB: latency falls at a stride of", "2048 B", f"{fall} B"),
+        ("MC16 fig 4", "48 KB array: smallest stride at which every load misses", "32 B", f"{all_missed[0]} B"),
+        ("MC16 fig 4", "48 KB array: stride at which latency falls", "2048 B", f"{fall} B"),
         ("MC16 fig 5", "plateaus of latency above the capacity", "4", f"{len(rises)}"),
         ("MC16 fig 5", "width of a plateau", "128 B", f"{rises[1] - rises[0]} B"),
     ):
-        note = "" if printed == ours else "with the sets of figure 7, whose 96 ways hold all lines from there on"
+        note = "" if printed == ours else "with the sets of figure 7, whose 96 ways hold all lines from this stride on"
         yield Row(Kind.DATA, "gtx780", what, printed, ours, printed == ours, place, note)
 
 
@@ -205,7 +205,7 @@ def first_tlb_policy() -> Iterator[Row]:
             found = f"{_range(misses)} of {pages} miss"
             agrees = (set(misses) == {pages}) == is_lru
             printed = f"LRU: {pages} of {pages} miss" if is_lru else "not LRU"
-            what = "first TLB, one page more than it has entries, misses per lap"
+            what = "first TLB: misses per lap over one page more than it has entries"
             note = "" if agrees else "MC14 and MC16 contradict each other; the file has the other policy"
             yield Row(Kind.ROUND_TRIP, gpu, what, printed, found, agrees, source, note)
 
@@ -281,9 +281,9 @@ def figure_14() -> Iterator[Row]:
     found = float(np.median(latencies))
     for gpu, ratio in P5_RATIOS.items():
         ours = found / P5[gpu]
-        what = f"P5 over that of the {gpu.upper()}, {P5[gpu]} cycles"
+        what = f"P5 relative to that of the {gpu.upper()}, {P5[gpu]} cycles"
         agrees = abs(ours / ratio - 1) <= TOLERANCE
-        note = "the walk is chosen for the first of the two ratios"
+        note = "the page walk is fitted to the first of the two ratios"
         yield Row(Kind.TUNED, "gtx980", what, f"about {ratio:g}", f"{ours:.2f}", agrees, "MC16 fig 14, s5.2", note)
 
 

@@ -20,7 +20,7 @@ TABLE = DOCS / "validation-silicon.csv"
 GPUS = ("h200", "h100")
 COLUMNS = ("kind", "agrees", "gpu", "element", "attribute", "published", "found", "bracket", "verdict", "source")
 NOT_OF_HOPPER = ("B200", "NVIDIA")
-"""Sources that measured other GPUs, or that specify and do not measure."""
+"""Sources that measured other generations, or that specify instead of measuring."""
 SETTING = "a setting of the driver"
 REPEATED = ("l2", "hit_latency")
 """The same number as `near_latency`, published and found."""
@@ -49,7 +49,7 @@ def _row(gpu: str, finding: Finding) -> tuple[str, ...]:
     ends = bracket(finding.low, finding.high, finding.unit)
     is_bound = (finding.low is None) != (finding.high is None)  # half of a bracket is no measured value
     agrees = item.verdict in (Verdict.AGREES, Verdict.FINER) and not is_bound
-    verdict = f"only a bound, not counted as agreeing: {item.text}" if is_bound else f"{item.verdict}: {item.text}"
+    verdict = f"one-sided bound, not counted as agreeing: {item.text}" if is_bound else f"{item.verdict}: {item.text}"
     kind = (Kind.SILICON.value, yes(agrees))
     return (*kind, gpu, finding.element, finding.attribute, known, found, ends, verdict, item.source)
 

@@ -41,7 +41,7 @@ TEXT = """# Validation: throughput
 Experiments of MC16 and VV16, repeated on the simulated GPUs without noise. Made by `python validation/throughput.py`.
 
 {headline} {kinds}
-[Validation](validation.md) says what each kind is evidence of. Tolerances: throughput 2 % (table 6) or 5 % (table 7,
+[Validation](validation.md) explains the kinds. Tolerances: throughput 2 % (table 6) or 5 % (table 7,
 fig 15); latency 1 to 3 %; *almost linear* 10 %. [All rows](throughput.csv).
 
 {differing}

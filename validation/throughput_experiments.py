@@ -48,7 +48,7 @@ TABLE_6_2 = {
 COALESCED_TRANSACTIONS = {"8800gtx": 2, "gtx280": 2, "gtx480": 1, "gtx680": 4, "gtx980": 4}  # per load, VV16 s6.7
 STRIDES = range(65)
 LOADS = 64  # as in MC16 listing 4
-TUNED_STORES = ("gtx560ti", "gtx780")  # `units.sts` of their files is chosen for table 7
+TUNED_STORES = ("gtx560ti", "gtx780")  # `units.sts` of their files is fitted to table 7
 SHARED_TOLERANCE = 0.05  # relative uncertainty of the document's own method
 Shape = tuple[int, int, int]  # blocks per SM, threads per block, accesses in flight
 Rates = Mapping[Shape, float]  # GB/s
@@ -132,7 +132,7 @@ def table_6() -> Iterator[Row]:
         total[gpu] = words_needed(rates) * catalogue.load(gpu).table.chip.sm_count.value
     found = ", ".join(f"{words} ({NAMES[gpu]})" for gpu, words in total.items())
     what, is_largest = "words in flight on all SMs for 90 %", max(total, key=total.__getitem__) == "gtx780"
-    yield Row("MC16 fig 12", "gtx780", what, "the most of the three", found, is_largest, Kind.EMERGENT)
+    yield Row("MC16 fig 12", "gtx780", what, "the largest of the three", found, is_largest, Kind.EMERGENT)
 
 
 @cache

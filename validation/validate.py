@@ -1,4 +1,4 @@
-"""Compare the findings on every simulated GPU of the catalogue with what is published of it: docs/validation.csv."""
+"""Compare the findings on every simulated GPU of the catalogue with the published numbers: docs/validation.csv."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SEEDS = (1, 2, 3)
 ORDER = list(Verdict)
 COLUMNS = ("kind", "agrees", "gpu", "element", "attribute", "published", "found", "bracket", "confidence", "verdict")
 COLUMNS += ("source",)
-PUBLISHED = ("kind", "gpu", "element", "attribute", "published", "source")  # what no survey changes
+PUBLISHED = ("kind", "gpu", "element", "attribute", "published", "source")  # columns that do not depend on a survey
 AGREES, STATED, OUTSIDE = "agrees", "stated", "outside the simulation"
 
 
@@ -36,7 +36,7 @@ AGREES, STATED, OUTSIDE = "agrees", "stated", "outside the simulation"
 class Row:
     """One published number of one GPU and the finding of each seed.
 
-    `printed`: that number as the document prints it, where the structure behind it is taken to be another.
+    `printed`: the number as the document prints it, where the GPU file has another value.
     """
 
     gpu: str
@@ -54,7 +54,7 @@ class Row:
 
     @property
     def is_compared(self) -> bool:
-        """Whether it is found, or fails: everything but what the driver states and what is not simulated."""
+        """Whether it counts: not if the driver states it or if it is not simulated."""
         return self.published.simulated and not self.is_stated
 
     @property

@@ -25,7 +25,7 @@ Progress = Callable[[int, int, str], None]
 Update = Callable[[int, int, str, str], None]  # also takes the time left
 DONE, BUG, PARTIAL, INTERRUPTED = 0, 1, 4, 130
 
-STOP_GRACE_S = 0.5  # of compiled code and compilers, which delay or lose the exception of a stop signal
+STOP_GRACE_S = 0.5  # after a stop signal; compiled code and compilers delay or lose its exception
 LOG_INTERVAL_S = 5.0
 DESCRIPTION_CHARS = 36  # of what is being measured; the bar gets the rest
 MIN_BAR_COLUMNS = 80
@@ -110,9 +110,9 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def stopped_at_once(note: str) -> Iterator[None]:
-    """End the process within about `STOP_GRACE_S` of a stop signal, whatever runs inside, with a note.
+    """Print `note` and end the process at most about `STOP_GRACE_S` after a stop signal, whatever is running.
 
-    Inside nothing may be written that has to be whole.
+    Do not write files in this context: the process can end in the middle of a write.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -133,7 +133,7 @@ def explain(
         run = run_of(grid, block, shared or 0, arg or (), device, limit, options)
     elif given := next((name for name, value in of_launch.items() if value), None):
         missing = " and ".join(name for name in ("--grid", "--block") if of_launch[name] is None)
-        raise UsageError(f"{given} belongs to a launch, which also needs {missing}")
+        raise UsageError(f"{given} describes a launch, which also needs {missing}")
     saved = profile if run is not None else None
     inputs = [file, *filter(None, [None if saved else profile]), *(machine or ()), *(against or ())]
     check_saved(saved, inputs)
@@ -160,7 +160,7 @@ def explain(
     if outcome.is_explainable and not outcome.is_interrupted and is_shown:
         assert outcome.profile is not None
         try:
-            with stopped_at_once(f"{saved} has the profile" if saved else "nothing was written"):
+            with stopped_at_once(f"the profile is in {saved}" if saved else "nothing was written"):
                 found = explain_recorded(outcome.profile, results, others)
             code = _show(found, output, html, as_json, everything, condition)
         except GpudissectError as error:

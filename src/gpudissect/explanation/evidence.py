@@ -169,10 +169,10 @@ def unrolled_loops(
     found: Sequence[Evidence],
     edges: Mapping[tuple[int, int], int],
 ) -> Iterator[tuple[Terms, float]]:
-    """Equations for loops of one PTX block that all threads turn equally often: executions of copies, and entries.
+    """Equations for loops of one PTX block with the same number of iterations in all threads: copies executed, entries.
 
     The assembler writes such a loop as loops and blocks with several copies of its body each. Threads run the one with
-    the most copies while enough turns remain, then the next (seen in code of CUDA 12 and 13 for sm_75 to sm_120).
+    the most copies while enough iterations remain, then the next (seen in code of CUDA 12 and 13 for sm_75 to sm_120).
     `edges` has the unknowns of the edges of the program.
     """
     by_name = {function.name: function for function in functions}

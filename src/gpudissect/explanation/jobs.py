@@ -67,7 +67,7 @@ class Measured(BaseModel, strict=True):
     omitted_points: int = 0
     """Occupancies, the lowest ones, for which the time did not suffice."""
     traces: tuple[Plan, ...] = ()
-    """Of the traced launches."""
+    """Plans of the traced launches."""
     has_lines: bool = False
     results: Results = Results()
     seconds: dict[str, float] = {}

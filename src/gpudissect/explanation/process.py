@@ -122,7 +122,7 @@ class JobRunner:
     def _launcher(
         self, kernel: UserKernel, shared: int | None = None, carveout: int = DEFAULT_CARVEOUT
     ) -> Callable[[], None]:
-        """Launches a kernel with so many bytes of dynamic shared memory, those of the job if None."""
+        """Launcher of a kernel with `shared` bytes of dynamic shared memory, or those of the job if None."""
         shared = self._launch.shared_bytes if shared is None else shared
         kernel.configure(shared=shared, carveout=carveout)
         return kernel.launcher(self._launch.grid, self._launch.block, shared, self._values)

@@ -221,11 +221,11 @@ class Profile(Record):
         return threads / warps if warps else None
 
     def check_traces(self) -> None:
-        """Raise `DamagedProfileError` for too long traces, and for accesses that are not in `accesses`."""
+        """Raise `DamagedProfileError` for traces that are too long and for accesses that `accesses` lacks."""
         if sum(warp.visits + warp.accesses for warp in self.warps) > MAX_EVENTS:
             raise DamagedProfileError("warps", f"has more than {MAX_EVENTS} events")
         if any((warp.trace().accessed >= len(self.accesses)).any() for warp in self.warps):
-            raise DamagedProfileError("warps", "has accesses that are not in accesses")
+            raise DamagedProfileError("warps", "refers to an access that accesses does not contain")
 
     def ptx(self) -> str:
         """The PTX. Raises `DamagedProfileError`."""

@@ -87,7 +87,7 @@ def read_cubin(data: bytes) -> Cubin:
             functions[symbol.section][symbol.value] = Function(symbol.name, symbol.value, symbol.size)
     found = {index: symbol for index, symbol in enumerate(file.symbols) if symbol.is_kernel}
     if len(found) > min(len({each.name for each in found.values()}), len({each.section for each in found.values()})):
-        raise MachineCodeError("damaged cubin: two kernels of one name or in one section")
+        raise MachineCodeError("damaged cubin: two kernels with the same name or section")
     kernels = tuple(
         _kernel(file, index, registers.get(index), stacks.get(index, 0), reserved, functions[symbol.section])
         for index, symbol in found.items()

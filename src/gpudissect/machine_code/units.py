@@ -43,8 +43,8 @@ _IN_ORDER_OF_LSU = frozenset(("LDS", "LDSM", "SHFL"))
 class Use:
     """What an instruction uses beside its issue slot.
 
-    `unit` is a key of ``units.toml`` or ``unknown``. `space`, `access` (load, store, atomic, reduction, copy) are of
-    its memory access, with `bytes` per thread (None where the opcode does not have them).
+    `unit` is a key of ``units.toml`` or ``unknown``. `space`, `access` (load, store, atomic, reduction, copy) describe
+    its memory access, with `bytes` per thread (None where the opcode does not state them).
     """
 
     unit: str
