@@ -164,7 +164,7 @@ def test_several_kernels_need_a_name(files, gpudissect, error_of) -> None:
         (("profile.json", "--machine", H200, "--gate", "limiter == memry"), ("memry", "did you mean memory?")),
         (("counts.json", "--machine", H200), ("counts.json", "packed_ptx", "record it again")),
         (("early.json", "--machine", H200), ("early.json", "execution counts", "record it again")),
-        (("accesses.json", "--machine", H200), ("accesses.json", "warps has accesses", "record it again")),
+        (("accesses.json", "--machine", H200), ("accesses.json", "warps refers to an access", "record it again")),
         (("wide.json", "--machine", H200), ("wide.json", "accesses.0.3", "128")),
         (("long.json", "--machine", H200), ("long.json", "warps has more than", "events")),
         (("traces.json", "--machine", H200), ("traces.json", "packed of warp ", "cannot be decompressed")),
