@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from kinds import DOCS, MEANINGS, NO, TABLES, YES, Kind, count, read
+from written import write_or_check
 
 PAGE = DOCS / "validation.md"
 DOCUMENT = re.compile(r"Luo \d+|[^ ,:]+")
@@ -223,17 +223,7 @@ def _table(heads: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
 
 def main() -> int:
     """Write the page, or compare with it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page would change")
-    options = parser.parse_args()
-    text = page()
-    if options.check:
-        is_current = PAGE.read_text(encoding="utf-8") == text
-        print("evidence: as written" if is_current else f"{PAGE.name} is out of date: run validation/evidence.py")
-        return 0 if is_current else 1
-    PAGE.write_text(text, encoding="utf-8")
-    print(summary())
-    return 0
+    return write_or_check(__doc__, __file__, lambda: {PAGE: page()}, summary)
 
 
 if __name__ == "__main__":

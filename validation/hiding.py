@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import re
 import sys
 from collections import Counter
@@ -15,6 +13,7 @@ from hiding_rows import Row, rows
 from hiding_sections import Row as Simulated
 from hiding_sections import model_errors, quotient_rows, scheduling, single_runs, single_runs_section
 from kinds import Kind, yes
+from written import csv_text
 
 PAGE = Path(__file__).parent.parent / "docs" / "validation-hiding.md"
 TABLE = PAGE.with_suffix(".csv")
@@ -93,12 +92,6 @@ def _generation(what: str) -> str:
     return match[0] if match else ""
 
 
-def _csv(rows: Iterable[Sequence[str]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
-
-
 def main() -> int:
     """Write the page, or compare with it."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -106,10 +99,10 @@ def main() -> int:
     options = parser.parse_args()
     found = rows()
     print(headline(found))
-    table = _csv([COLUMNS, *calculations(found), *simulations(quotient_rows())])
+    table = csv_text([COLUMNS, *calculations(found), *simulations(quotient_rows())])
     if not options.check:
         PAGE.write_text(page(found), encoding="utf-8")
-        TABLE.write_text(table + _csv(simulations(single_runs())), encoding="utf-8")
+        TABLE.write_text(table + csv_text(simulations(single_runs())), encoding="utf-8")
         return 0
     kept = PAGE.read_text(encoding="utf-8").splitlines()
     changed = [line for line in (headline(found), *model_errors()) if line not in kept]

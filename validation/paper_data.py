@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import csv
-import io
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,6 +11,7 @@ import numpy as np
 import vv16
 from hiding_runs import GPUS, measure
 from kinds import DOCS, Kind, yes
+from written import csv_text, write_or_check
 
 from gpudissect import catalogue
 from gpudissect.measure.latency_hiding.infer_contention import fit_contention
@@ -306,23 +304,12 @@ def table_6_5() -> Iterator[Row]:
 
 def table() -> str:
     """All rows as CSV."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([COLUMNS, *(row.cells for row in rows())])
-    return text.getvalue()
+    return csv_text([COLUMNS, *(row.cells for row in rows())])
 
 
 def main() -> int:
     """Write the table, or compare with it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the table would change")
-    options = parser.parse_args()
-    text = table()
-    if options.check:
-        is_current = TABLE.read_text(encoding="utf-8") == text
-        print("data: as written" if is_current else f"{TABLE.name} is out of date: run validation/paper_data.py")
-        return 0 if is_current else 1
-    TABLE.write_text(text, encoding="utf-8")
-    return 0
+    return write_or_check(__doc__, __file__, lambda: {TABLE: table()})
 
 
 if __name__ == "__main__":

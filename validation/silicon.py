@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
-import csv
-import io
 import sys
 from collections.abc import Iterator
 
 from kinds import DOCS, Kind, yes
+from written import csv_text, write_or_check
 
 from gpudissect.estimate import Status
 from gpudissect.results.files import load
@@ -56,23 +54,12 @@ def _row(gpu: str, finding: Finding) -> tuple[str, ...]:
 
 def table() -> str:
     """All rows as CSV."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([COLUMNS, *rows()])
-    return text.getvalue()
+    return csv_text([COLUMNS, *rows()])
 
 
 def main() -> int:
     """Write the table, or compare with it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the table would change")
-    options = parser.parse_args()
-    text = table()
-    if options.check:
-        is_current = TABLE.read_text(encoding="utf-8") == text
-        print("silicon: as written" if is_current else f"{TABLE.name} is out of date: run validation/silicon.py")
-        return 0 if is_current else 1
-    TABLE.write_text(text, encoding="utf-8")
-    return 0
+    return write_or_check(__doc__, __file__, lambda: {TABLE: table()})
 
 
 if __name__ == "__main__":

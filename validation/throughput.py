@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import csv
-import io
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +26,7 @@ from throughput_experiments import (
     table_6,
     table_7,
 )
+from written import csv_text, write_or_check
 
 from gpudissect.views.plots.figure import Figure, Kind, overlay
 from gpudissect.views.plots.standalone import sheet
@@ -112,10 +110,8 @@ def _by_kind(rows: Sequence[Row]) -> Iterator[str]:
 
 def table() -> str:
     """All rows as CSV."""
-    text = io.StringIO()
     rows = [row.cells for each in tables().values() for row in each]
-    csv.writer(text, lineterminator="\n").writerows([COLUMNS, *rows])
-    return text.getvalue()
+    return csv_text([COLUMNS, *rows])
 
 
 def pictures() -> dict[str, str]:
@@ -180,20 +176,15 @@ def _figure(
     )
 
 
+def summary() -> str:
+    """The lines of the page that count what agrees."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if "agree" in line or "differs" in line)
+
+
 def main() -> int:
-    """Write the page, or compare with it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page would change")
-    options = parser.parse_args()
-    text = page()
-    if options.check:
-        is_current = PAGE.read_text(encoding="utf-8") == text and TABLE.read_text(encoding="utf-8") == table()
-        print("throughput: as written" if is_current else f"{PAGE.name} is out of date: run validation/throughput.py")
-        return 0 if is_current else 1
-    PAGE.write_text(text, encoding="utf-8")
-    TABLE.write_text(table(), encoding="utf-8")
-    print("\n".join(line for line in text.splitlines() if "agree" in line or "differs" in line))
-    return 0
+    """Write the page and its table, or compare with them."""
+    return write_or_check(__doc__, __file__, lambda: {PAGE: page(), TABLE: table()}, summary)
 
 
 if __name__ == "__main__":

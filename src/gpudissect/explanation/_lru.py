@@ -70,7 +70,7 @@ def fill_l1(requests: I64, lines: int, caches: Lists, is_hit: I64) -> None:
 def fill_l2(requests: I64, lines: int, per_fetch: int, caches: Lists, served: I64, sectors: I64) -> None:
     """Where each request is served, and the sectors that it moves from or to memory.
 
-    Columns of `requests` (n, 6): partition of the SM, partition of the line, node of the line in each, sector, kind
+    Columns of `requests` (n, 7): partition of the SM, partition of the line, node of the line in each, sector, kind
     (0 a load, 1 a store or an atomic). Column 6 is the requester: requests of other sectors of a line by one
     requester in sequence are simultaneous, and none finds what another fetches.
     """

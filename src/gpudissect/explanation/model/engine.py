@@ -18,9 +18,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MemoryLatency:
-    """Cycles of an access to device memory without load: `least`, `farther` more for the share of `far_homes`.
+    """Cycles of an unloaded access to device memory: `least` for a near home, `farther` more for the share `far_homes`.
 
-    Every `period` cycles a bank refreshes, for `refresh` cycles, in which an access to it waits.
+    A bank refreshes for `refresh` cycles in every `period` cycles; accesses to it wait until the refresh is over.
     """
 
     least: float
