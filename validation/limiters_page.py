@@ -293,7 +293,11 @@ def _mark(judgement: Judgement) -> str:
 
 
 def _counters(judgement: Judgement) -> str:
-    return ", ".join(f"{name} {judgement.counters[name]:.0f}" for name in ("memory", "l2", "lsu", "issue"))
+    return ", ".join(
+        f"{name} {judgement.counters[name]:.0f}"
+        for name in ("memory", "l2", "lsu", "issue")
+        if name in judgement.counters
+    )
 
 
 def _skipped(judgement: Judgement) -> str:

@@ -2,8 +2,9 @@
 
 A page has a mark ``<!-- made: NAME -->`` where something is inserted: `commands`, `attributes`, `catalogue` (its
 README), `h200` (values of an H200 for the words in the head of the page), `measured GPU` (plots of a result),
-`discoveries GPU`, `conditions GPU`, `summary GPU` and `findings GPU` (see `result_page`), `picture NAME` (see
-`pictures`). Pages about results of `gpudissect hide` are made as a whole. Nothing of that is kept in the repository.
+`discoveries GPU`, `conditions GPU`, `summary GPU` and `findings GPU` (see `result_page`), `cards GPU` (see `cards`),
+`picture NAME` (see `pictures`). Pages about results of `gpudissect hide` are made as a whole. Nothing of that is kept
+in the repository.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from making import commands, hiding_page, pictures, result_page, tables
+from making import cards, commands, hiding_page, pictures, result_page, tables
 
 DOCS = Path(__file__).parents[1]
 CATALOGUE = DOCS.parent / "src" / "gpudissect" / "catalogue" / "README.md"
@@ -29,6 +30,7 @@ RESULT_PARTS = {
     "conditions": result_page.conditions,
     "summary": result_page.summary,
     "findings": result_page.findings,
+    "cards": cards.cards,
 }
 WIDE_COLUMNS = 8  # of a table that needs the whole width
 SHEET_WIDTH = 'width="1040"'  # of a picture with two columns

@@ -69,8 +69,8 @@ def summary(gpu: str) -> str:
     tlbs = [
         (each.name, *map(_text, (each.entries, each.page_size, each.reach, each.miss_penalty))) for each in short.tlbs
     ]
-    parts = [_table(heads, (_level_cells(each) for each in short.levels))]
-    parts += [_table(("TLB", "entries", "page", "reach", "a miss adds"), tlbs)] if tlbs else []
+    parts = [table(heads, (_level_cells(each) for each in short.levels))]
+    parts += [table(("TLB", "entries", "page", "reach", "a miss adds"), tlbs)] if tlbs else []
     parts += [f"Warps per SM with one chain each, {short.warps_needed}."] if short.warps else []
     parts += [f'"Published" refers to the catalogue entry `{short.reference}`.'] if short.reference else []
     return "\n\n".join(parts)
@@ -92,7 +92,8 @@ def _text(finding: Finding | None) -> str:
     return folded(finding) if finding is not None else ""
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
     return "\n".join(
         [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *(f"| {' | '.join(row)} |" for row in rows)]
     )
@@ -114,8 +115,8 @@ def findings(gpu: str) -> str:
     for element, group in groupby(others, key=lambda each: each.element):
         values = "; ".join(f"{_label(each)} {folded(each)}" for each in group)
         rows.append((f"`{element}`", values))
-    parts += [_table(("element", "values"), rows), "### Different from what is published"]
-    parts += [_table(("finding", "measured", "published", "source"), _differences(result)), "### Without a value"]
+    parts += [table(("element", "values"), rows), "### Different from what is published"]
+    parts += [table(("finding", "measured", "published", "source"), _differences(result)), "### Without a value"]
     parts.append("\n".join(f"- {line}" for line in _missing(result)))
     return "\n\n".join(parts)
 
@@ -127,7 +128,7 @@ def _grid(known: dict[str, list[Finding]], elements: Sequence[str], columns: Seq
         cells = (_cell(found.get(column)) for column in columns)
         rows.append((f"`{element}`", *cells))
     heads = [WARPS_HEAD if column == "warps_needed" else words(column) for column in columns]
-    return _table(("element", *heads), rows)
+    return table(("element", *heads), rows)
 
 
 def _label(finding: Finding) -> str:

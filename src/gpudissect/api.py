@@ -204,7 +204,7 @@ def explain(
     args: Sequence[Any] = (),
     shared: int = 0,
     device: str | None = None,
-    trips: Mapping[str, float] | None = None,
+    trips: Mapping[str, float] | str | None = None,
     limit: float | None = None,
     compile_options: Sequence[str] = (),
     profile: Name | None = None,
@@ -230,7 +230,8 @@ def explain(
         shared: dynamic shared memory of a block in bytes.
         device: the GPU, ``cuda:0`` if None.
         trips: iterations per entry of each loop, by its name (of `loops` in the result) or the address of its header;
-            {} for a kernel without loops. Conditional code counts as executed by all threads, accesses as contiguous.
+            {} or "none" for a kernel without loops. Conditional code counts as executed by all threads, accesses as
+            contiguous.
         limit: seconds that a launch may take, 60 if None.
         compile_options: options of NVRTC for CUDA C++.
         profile: with `grid`, the file to save the profile to; else the profile to read, unless `code` is one.
@@ -261,11 +262,14 @@ def explain(
             found = explain_file(file, results, kernel=kernel, profile=path, options=options, against=others)
             return Explanation.of(found)
         from gpudissect.explanation.on_gpu import check_saved, record_on_gpu, run_of, save_profile
+        from gpudissect.explanation.trips import parse_trips
 
         run = run_of(grid, block, shared, args, device, limit, options)
         if trips is not None:
             if len(args) or path is not None:
                 raise UsageError("with trips the kernel is not run: leave out args and profile, or trips")
+            _check_type("trips", trips, Mapping | str, "a mapping of loops to trip counts, or 'none'")
+            trips = parse_trips([trips]) if isinstance(trips, str) else trips
             found = explain_trips(file, run.launch, trips, results, kernel=kernel, options=options, against=others)
             return Explanation.of(found)
         check_saved(path, [file])

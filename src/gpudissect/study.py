@@ -24,7 +24,7 @@ from gpudissect.results.evidence.series import PAGE_LIMITS, with_evidence
 from gpudissect.results.files import (
     check_apart_from_run,
     check_card,
-    check_page,
+    check_names,
     check_writable,
     holds_data,
     partial_path,
@@ -268,5 +268,4 @@ def check_outputs(
         if file.resolve() in checked:
             raise UsageError(f"cannot write {file}: another output has the same name; name two files")
         checked.add(file.resolve())
-    if html is not None:
-        check_page(html)
+    check_names(output, html)

@@ -72,6 +72,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "lines.json").write_text(json.dumps(content | {"lines": content["lines"] | {"accesses": []}}))
     (folder / "counts.json").write_text(json.dumps(content | {"counts": [["divergent", 99, 1, 1, 1]]}))
     (folder / "early.json").write_text(json.dumps(content | {"counts": []}))
+    (folder / "text.md").write_text("no code")
+    (folder / "explained.json").write_text('{"schema": "gpudissect/explanation/1"}')
     slow = json.loads(H200.read_text())
     bandwidth = next(f for f in slow["findings"] if (f["element"], f["attribute"]) == ("dram", "read_bandwidth"))
     bandwidth["value"] = 0
@@ -107,7 +109,7 @@ def test_it_is_printed_and_written(files, gpudissect, explained, tmp_path) -> No
         "explain", files / "profile.json", "--machine", H200, "-o", output, "--html", page, "--against", H100, "--all"
     )
     assert code == 0 and err.count("wrote") == 2
-    assert out.startswith("divergent on NVIDIA H200, values MEASURED\n")
+    assert out.startswith("divergent on NVIDIA H200, GPU values MEASURED\n")
     assert "Predicted time" in out and "NVIDIA H100" in out and f"{len(explained.lines)} instructions" in out
     written = Explanation.model_validate_json(output.read_text())
     assert written.against is not None
@@ -138,6 +140,14 @@ def test_a_closed_stdout_leaves_file_and_exit_code(files, tmp_path) -> None:
     os.close(writer)
     assert done.returncode == 4 and page.is_file()
     assert b"Traceback" not in done.stderr and done.stderr.count(b"\n") == 2
+
+
+def test_in_python_trips_may_be_none(files) -> None:
+    launch = {"grid": 4, "block": 64, "machine": H200}
+    without = gd.explain(files / "divergent.cu", trips={}, **launch)
+    assert gd.explain(files / "divergent.cu", trips="none", **launch) == without
+    with pytest.raises(gd.UsageError, match="trips must be"):
+        gd.explain(files / "divergent.cu", trips=3, **launch)
 
 
 def test_several_kernels_need_a_name(files, gpudissect, error_of) -> None:
@@ -176,10 +186,14 @@ def test_several_kernels_need_a_name(files, gpudissect, error_of) -> None:
         (("profile.json", "--profile", "profile.json"), ("leave out --profile",)),
         (("profile.json",), ("--machine", "gpudissect discover")),
         (("profile.json", "--machine", H200, "--machine", H100), ("H200", "H100", "those of one")),
-        (("profile.json", "--machine", "profile.json"), ("profile.json", "not a result file")),
+        (("profile.json", "--machine", "profile.json"), ("profile.json", "profile of a kernel", "as FILE")),
+        ((H200, "--machine", H200), ("h200.json", "result of discover", "as --machine")),
         (("profile.json", "--machine", H200, "--gate", "spils == 0"), ("spils", "did you mean spills?")),
         (("profile.json", "--machine", H200, "-o", "profile.json"), ("profile.json", "input")),
         (("profile.json", "--machine", H200, "--html", "page.json"), ("page.json", ".html")),
+        (("profile.json", "--machine", H200, "-o", "data.html"), ("data.html", "--html")),
+        (("profile.json", "--machine", "explained.json"), ("explained.json", "an explanation", "explain")),
+        (("text.md", "--machine", H200), ("text.md", ".cu", ".ptx", ".json", "fatbin")),
         (("other.cu", "--profile", "profile.json"), ("another kernel, divergent",)),
     ],
 )
@@ -221,8 +235,8 @@ def test_machine_code_runs_on_gpus_of_its_major_capability(architecture, capabil
 def test_in_python_it_takes_results_and_shows_itself(files, explained, tmp_path) -> None:
     found = gd.explain(files / "profile.json", machine=gd.load(H200), against=[H100])
     assert isinstance(found, gd.Explanation) and found.against is not None
-    assert repr(found).startswith("<divergent on NVIDIA H200, values MEASURED: predicted ")
-    assert str(found).startswith("divergent on NVIDIA H200") and "<img" in found._repr_html_()
+    assert repr(found).startswith("<divergent on NVIDIA H200, GPU values MEASURED: predicted ")
+    assert str(found).startswith("divergent on NVIDIA H200") and "<dl" in found._repr_html_()
     found.save(tmp_path / "a.json")
     found.save(tmp_path / "a.html")
     assert Explanation.model_validate_json((tmp_path / "a.json").read_text()).kernel == found.kernel

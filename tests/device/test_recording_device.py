@@ -2,6 +2,7 @@
 
 import tracemalloc
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path as FilePath
 
 import numpy as np
@@ -37,6 +38,7 @@ PICKED = Chase(path=Path.TEXTURE, order=Sequential(64, 32), timing=Timing.EACH, 
 LAP = Chase(path=Path.SHARED, order=Explicit(np.array([8, 0, 24])), timing=Timing.LAP, laps=4)
 COUNT = Chase(path=Path.GLOBAL, order=Sequential(4, 32), timing=Timing.COUNT, laps=2, bounds=Bounds(1, 2, 3))
 MIX = Mix(body=(Step(Instruction.FADD),), warps=2, block_size=32, iterations=3)
+SILENT = replace(MIX, waves=5, silent=True)
 STREAM = Stream(path=Path.GLOBAL, transfer=Transfer.READ, footprint=4096, blocks=4, threads=32, runs=2)
 LAUNCH = Launch(method=LaunchMethod.STREAM, runs=5)
 INFO = DeviceInfo(
@@ -105,7 +107,7 @@ def record(folder: FilePath, *batches: Sequence[Workload]) -> list[Trace]:
 
 
 def test_replays_every_trace_with_its_context(folder):
-    batches = [[EACH, LAP], [PICKED], [MIX]]
+    batches = [[EACH, LAP], [PICKED], [MIX], [SILENT]]
     recorded = record(folder, *batches)
     with RecordedGpu.open(folder) as gpu:
         replayed = [trace for batch in batches for trace in gpu.run(batch)]

@@ -1,5 +1,7 @@
 """A damaged, cut, foreign or newer recording is refused in one line."""
 
+import gzip
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +92,49 @@ def test_a_newer_one_is_refused_by_its_version(folder):
     data = (folder / recording.INDEX).read_bytes()
     (folder / recording.INDEX).write_bytes(data.replace(b"recording/2", b"recording/3"))
     refused(folder, "schema 3, this program reads up to 2: update gpudissect")
+
+
+@pytest.fixture
+def compressed(folder: Path) -> Path:
+    """The file of a compressed index, in place of the plain one."""
+    index = folder / recording.INDEX
+    packed = folder / recording.COMPRESSED_INDEX
+    packed.write_bytes(gzip.compress(index.read_bytes()))
+    index.unlink()
+    return packed
+
+
+def test_a_compressed_index_is_read(folder, compressed):
+    assert len(recording.read(folder).entries) == 5
+    assert recording.is_recording(folder)
+
+
+def test_a_compressed_index_cut_off_is_read_as_far_as_it_goes(folder, compressed):
+    compressed.write_bytes(compressed.read_bytes()[:-20])
+    refused(folder, "cut off after . lines; 'rec:.*partial=yes'")
+    assert 0 < len(recording.read(folder, partial=True).entries) <= 5
+
+
+@pytest.mark.parametrize("after", [b"x", gzip.compress(b"{}\n", mtime=0)], ids=["bytes", "member"])
+def test_what_follows_a_compressed_index_is_refused(folder, compressed, after):
+    compressed.write_bytes(compressed.read_bytes() + after)
+    refused(folder, "damaged")
+
+
+def test_a_compressed_index_with_a_flipped_bit_is_refused(folder, compressed):
+    data = compressed.read_bytes()
+    for place in range(10, len(data), 3):  # after the header of gzip, which has the time
+        compressed.write_bytes(data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :])
+        refused(folder)
+
+
+def test_a_decompression_bomb_is_refused_before_it_is_unpacked(folder, compressed, monkeypatch):
+    monkeypatch.setattr(recording, "MAX_UNPACKED_BYTES", 1 << 20)
+    compressed.write_bytes(gzip.compress(bytes(1 << 24)))
+    tracemalloc.start()
+    refused(folder, f"unpacks to more than {1 << 20} bytes")
+    assert tracemalloc.get_traced_memory()[1] < 1 << 22
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00" * 100, b"[]\n", b'{"schema":"other/1"}\n', b"{" * 100_000])

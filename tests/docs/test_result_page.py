@@ -5,7 +5,7 @@ import pytest
 from gpudissect.results.check import concerns, is_stable
 from gpudissect.results.files import load
 from gpudissect.results.folded import folded
-from making import result_page
+from making import cards, result_page
 from making.result_page import GPUS, RESULTS, result_of
 from tests.support.pages import ROOT
 
@@ -56,3 +56,17 @@ def test_the_readme_has_the_drawing():
     readme, drawing = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/assets/h200.svg"))
     assert "docs/assets/h200.svg" in readme
     assert folded(result_of("h200").finding("l2", "near_latency")) in drawing, "run docs/making/readme.py"
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_values_of_further_cards_are_of_findings_of_the_result(gpu):
+    known = {(each.element, each.attribute): each for each in result_of(gpu).findings}
+    rows = list(cards.rows(gpu))
+    assert len({row["card"] for row in rows}) >= 2
+    for row in rows:
+        assert row["unit"] == known[row["element"], row["attribute"]].unit
+
+
+def test_the_page_has_the_range_of_what_differs_between_cards():
+    lines = [line for line in cards.cards("h200").splitlines() if line.startswith("| `tlb_l2` miss penalty")]
+    assert [line.split(" | ")[1] for line in lines] == ["93.5-149 cycles"]

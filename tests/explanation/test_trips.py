@@ -8,7 +8,7 @@ from gpudissect.errors import UsageError
 from gpudissect.explanation.inputs import explain_file, explain_trips
 from gpudissect.explanation.model.build import GIVEN_FACTOR
 from gpudissect.explanation.profile import Launch, read_profile
-from gpudissect.explanation.trips import executions, parse_trips
+from gpudissect.explanation.trips import executions, parse_trips, unrolled_loops
 from gpudissect.explanation.user_code import assemble
 from gpudissect.machine_code.device_code import find_kernel
 from gpudissect.machine_code.program import read_program
@@ -39,12 +39,33 @@ extern "C" __global__ void nest(float* out, int n, int m) {
 """
 OUTER, INNER, CALLED = "kernels.cu:15", "kernels.cu:13", "kernels.cu:3"
 THREADS = 96 * 64
+DOT = r"""
+extern "C" __global__ void dot(float* a, float* b, int n) {
+    float s = 0;
+    for (int i = 0; i < n; i++)
+        s += a[i] * b[i];
+    a[n] = s;
+}
+extern "C" __global__ void twice(float* a, float* b, int n) {
+    float s = 0;
+#pragma unroll 1
+    for (int i = 0; i < n; i += 8)
+        for (int j = 0; j < n; j++) s += a[i] * b[i + j];
+    for (int j = 0; j < n; j++) s += a[n - j]; for (int j = 0; j < n; j++) s += b[n - j];
+    a[n] = s;
+}
+"""
+LINE = "kernels.cu:3"
 
 
 @pytest.fixture(scope="module")
 def program():
-    cubin = assemble(ptx_of(SOURCE.lstrip(), "compute_90", "-lineinfo"), "sm_90")
-    return read_program(*find_kernel([cubin], "nest"))
+    return program_of(SOURCE, "nest")
+
+
+def program_of(source, name):
+    cubin = assemble(ptx_of(source.lstrip(), "compute_90", "-lineinfo"), "sm_90")
+    return read_program(*find_kernel([cubin], name))
 
 
 def times_at(program, counts, name):
@@ -88,6 +109,34 @@ def test_what_is_missing_or_wrong_is_named(program, trips, facts):
     with pytest.raises(UsageError) as error:
         executions(program, trips, THREADS)
     assert all(fact in str(error.value) for fact in facts), error.value
+
+
+def test_iterations_of_the_source_are_distributed_over_an_unrolled_loop():
+    program = program_of(DOT, "dot")
+    loops = program.loops.loops
+    members = unrolled_loops(program)[LINE]
+    assert [size for _, size in members] == [16, 4, 1]
+    counts = executions(program, {LINE: 39}, THREADS)
+    assert [counts.threads[loops[number].header].value / THREADS for number, _ in members] == [2, 1, 3]
+    counts = executions(program, {loops[number].name: size for number, size in members}, THREADS)
+    assert [counts.threads[loops[number].header].value / THREADS for number, _ in members] == [16, 4, 1]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "facts"),
+    [
+        ("dot", ("of 1 loop", f"{LINE} (unrolled: 16 iterations at 0x", ", 4 iterations", f"--trips {LINE}=100")),
+        ("twice", ("counts in steps of 8", "counts in steps of 16", "kernels.cu:12#1")),
+    ],
+)
+def test_unrolled_loops_without_trips_are_described(kernel, facts):
+    with pytest.raises(UsageError) as error:
+        executions(program_of(DOT, kernel), {}, THREADS)
+    assert all(fact in str(error.value) for fact in facts), error.value
+
+
+def test_two_unrolled_loops_of_a_line_are_kept_apart():
+    assert "kernels.cu:12" not in unrolled_loops(program_of(DOT, "twice"))
 
 
 def test_trips_as_text():

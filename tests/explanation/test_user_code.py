@@ -1,10 +1,12 @@
 """Device code in files of users: which kernel, its PTX, and whether machine code was assembled from it."""
 
 import shutil
+import sys
 
 import pytest
 
-from gpudissect.errors import KernelFailed, MachineCodeError, UsageError
+from gpudissect.device.cuda.compile import first_errors
+from gpudissect.errors import DeviceError, KernelFailed, MachineCodeError, UsageError
 from gpudissect.explanation.source import lines_of_ptx
 from gpudissect.explanation.user_code import assemble, read_user_code
 from gpudissect.machine_code.device_code import read_embedded_ptx
@@ -84,6 +86,33 @@ def test_a_template_without_an_instance_is_no_kernel(tmp_path):
     with pytest.raises(MachineCodeError, match="--kernel 'NAME<ARGUMENTS>'"):
         read_user_code(path, None, "sm_90")
     assert read_user_code(path, "scale<unsigned char>", "sm_90").kernel == "_Z5scaleIhEvPT_S0_"
+
+
+def test_without_nvrtc_and_nvcc_both_ways_to_a_compiler_are_named(files, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    monkeypatch.setattr("gpudissect.explanation.user_code.run_tool", failing)
+    with pytest.raises(KernelFailed, match=r"gpudissect\[cuda13\].*no compiler of the host"):
+        read_user_code(files / "k.cu", FLOAT, "sm_90")
+    monkeypatch.setattr("gpudissect.explanation.user_code.find_tool", failing)
+    with pytest.raises(DeviceError, match=r"gpudissect\[cuda13\]"):
+        read_user_code(files / "k.cu", FLOAT, "sm_90")
+
+
+def failing(*_):
+    raise MachineCodeError("no compiler of the host")
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="nvcc needs a compiler of the host")
+def test_without_nvrtc_a_source_is_compiled_by_nvcc(tmp_path, monkeypatch):
+    (tmp_path / "k.cu").write_text('extern "C" __global__ void one(float* x) { x[0] = 1; }')
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    assert set(read_user_code(tmp_path / "k.cu", None, "sm_90").tools) == {"nvcc", "ptxas"}
+
+
+def test_headers_of_cccl_are_named_by_their_package():
+    error = 'info.h(50): catastrophic error: cannot open source file "{}"'
+    assert "nvidia-cuda-cccl" in first_errors(error.format("nv/target"))
+    assert "-IDIR" in first_errors(error.format("cstdio"))
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="nvcc needs a compiler of the host")

@@ -24,7 +24,7 @@ def source_of(file):
 def launch(file, kernel, grid, block, *arguments, arrays=(), constants=None):
     """Contents of the array arguments after a launch. Fails if a global access is outside of them.
 
-    `constants` replaces sizes in the source, by name.
+    `constants` replaces sizes in the source, by name. A tuple is a structure of words.
     """
     grid, block = ((*size, 1, 1)[:3] for size in (grid, block))
     source = source_of(file)
@@ -32,8 +32,7 @@ def launch(file, kernel, grid, block, *arguments, arrays=(), constants=None):
         source, replaced = re.subn(rf"\b{name} = \d+", f"{name} = {value}", source)
         assert replaced == 1
     interpreter = Interpreter(ptx_of(source, "compute_90"))
-    values = [a.ravel() if isinstance(a, np.ndarray) else int(np.atleast_1d(a).view("u4")[0]) for a in arguments]
-    run = interpreter.launch(kernel, grid, block, values, arrays)
+    run = interpreter.launch(kernel, grid, block, [value_of(argument) for argument in arguments], arrays)
     instructions = {f.first + n: i for f in interpreter.module.functions for n, i in enumerate(f.instructions)}
     accesses = [event for events in run.events.values() for event in events]
     addresses = (a for number, _, lanes in accesses if "global" in instructions[number].modifiers for a in lanes)
@@ -41,6 +40,14 @@ def launch(file, kernel, grid, block, *arguments, arrays=(), constants=None):
         assert offset < arguments[index - 1].nbytes, f"access at byte {offset} of argument {index - 1}"
     inputs = [argument for argument in arguments if isinstance(argument, np.ndarray)]
     return [np.frombuffer(run.memory[n], a.dtype).reshape(a.shape) for n, a in enumerate(inputs)]
+
+
+def value_of(argument):
+    """An argument for the interpreter: arrays and structures of words, or the bits of a number."""
+    if isinstance(argument, np.ndarray | tuple):
+        return argument.ravel() if isinstance(argument, np.ndarray) else argument
+    bits = np.atleast_1d(argument)
+    return int(bits.view(f"u{bits.itemsize}")[0])
 
 
 def random(*shape, low=0.0, high=1.0, dtype=np.float32):

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpudissect.machine_code.accesses import most_live
 from gpudissect.machine_code.dependence import find_dependences
 from gpudissect.machine_code.flow import control_flow
 from gpudissect.machine_code.instructions import Instruction
@@ -201,3 +202,10 @@ def test_2000_instructions_take_less_than_half_a_second():
         seconds.append(time.process_time() - start)
     assert min(seconds) < 0.5
     assert len(found.dependences) > 1000
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_live_registers_fit_in_those_that_the_assembler_takes(arch):
+    for name, (kernel, instructions) in decoded(INSTRUCTIONS, arch).items():
+        live, _ = most_live(control_flow(kernel, instructions))
+        assert 0 < live <= kernel.registers <= 2 * live + 16, name

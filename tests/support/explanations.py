@@ -15,6 +15,7 @@ def point(blocks: int, *, measured: bool = True) -> Point:
         predicted=predicted,
         low=0.9 * predicted,
         high=1.1 * predicted,
+        l1_bytes=(241 if blocks == 8 else 21) << 10,
         limiter="memory" if blocks >= 5 else "latency",
         measured=1.05 * predicted if measured else None,
         volkov=0.8 * predicted,
@@ -36,7 +37,8 @@ def line(index: int, text: str, **fields: object) -> Line:
 
 def explanation(**fields: object) -> Explanation:
     """The explanation, with other `fields`."""
-    load = line(1, "LDG.E R2, desc[UR4][R2.64]", unit="lsu", latency=563.0, sectors=4.0, l1_hits=0.25, l2_hits=0.125)
+    load = line(1, "LDG.E R2, desc[UR4][R2.64]", unit="lsu", latency=563.0, sectors=4.0, l1_hits=0.25, limiting=1.0)
+    load = load.model_copy(update={"l2_hits": 0.125})
     add = line(2, "FADD R5, R2, R4", waits_for=(16,), stall=0.62, contended=0.04, is_critical=True)
     store = line(3, "STG.E desc[UR4][R6.64], R5", unit="lsu", is_measured=False, cost_source="2 cycles")
     content: dict[str, object] = {

@@ -118,7 +118,8 @@ class Warp:
 
     def enter(self, kernel, values):
         for name, value in zip(self.machine.parameters[kernel.name], values, strict=True):
-            self.params[name, 0] = np.full(32, value, np.uint64)
+            for position, word in enumerate(value if isinstance(value, tuple) else (value,)):
+                self.params[name, 4 * position] = np.full(32, word, np.uint64)
         for stack in self.stacks.values():
             stack.append((kernel.name, 0))
 
@@ -194,7 +195,8 @@ class Warp:
             for lane in lanes:
                 del self.stacks[lane]
         elif name == "bar":
-            self.waiting.update(lanes)
+            if "warp" not in instruction.modifiers:  # lanes that are behind run first: they are here too
+                self.waiting.update(lanes)
         else:
             (result,), callee, arguments = (re.findall(r"[\w$]+", operands[0]), operands[1], operands[2])
             returned, *names = self.machine.parameters[callee]
@@ -264,8 +266,9 @@ class Warp:
                     operand = int(self._read(others[-1])[lane])
                     add = ptx_floats.arithmetic("add", modifiers[-1])
                     total = int(add(np.uint64(old), np.uint64(operand))) if add else old + operand
-                    new = max(old, operand) if "max" in modifiers else total
-                    assert {"add", "max"} & set(modifiers) and "s32" not in modifiers
+                    results = {"add": total, "max": max(old, operand), "min": min(old, operand)}
+                    (new,) = (results[modifier] for modifier in modifiers if modifier in results)
+                    assert "s32" not in modifiers
                 view[:] = np.frombuffer((new & (1 << 8 * size) - 1).to_bytes(size, "little"), np.uint8)
 
     def _memory(self, modifiers, address, lane):

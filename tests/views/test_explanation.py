@@ -8,14 +8,15 @@ from rich.console import Console
 
 from gpudissect.device_info import Origin
 from gpudissect.explanation.result import Advice, Explanation
-from gpudissect.explanation.sentences import hits_of, saved_of
+from gpudissect.explanation.sentences import curve_of, hits_of, saved_of, source_of
 from gpudissect.views.terminal.explanation import MAX_SCREEN_LINES, code_rows, print_explanation, screen
 from gpudissect.views.terminal.layout import console
 from tests.support.explanations import explanation, line, point
 
 NASTY = "[bold red]x[/]\x1b[2J\r\n\t\x07\u202e\u0000[link=file:///etc/passwd]:smile: é"
-ATOMIC = line(0, "REDG.E.ADD [R2], R3", unit="lsu", sectors=32.0, l1_hits=0.0, l2_hits=0.0)
-SPILLS = tuple(line(1, f"{each} R3, [R1]", unit="lsu", executed=9.0) for each in ("STL", "LDL.LU"))
+ATOMIC = line(0, "REDG.E.ADD [R2], R3", unit="lsu", limiting=0.8)
+BARRIER = line(3, "BAR.SYNC 0x0", unit="adu", stall=0.2)
+SPILLS = tuple(line(1, f"{each} R3, [R1]", unit="lsu", limiting=0.4) for each in ("STL", "LDL.LU"))
 BUSY_LSU = point(8).model_copy(update={"limiter": "lsu"})
 SMALL = Advice(text="unroll the loop", gain=0.02, evidence="more loads in flight")
 
@@ -34,7 +35,7 @@ def text_of(shown: Explanation) -> str:
 
 def test_the_screen_answers_in_this_order():
     facts = [
-        *("add on NVIDIA H200, values MEASURED", "grid 4096, block 256, 16 registers, sm_90"),
+        *("add on NVIDIA H200, GPU values MEASURED", "grid 4096, block 256, 16 registers, sm_90"),
         *(
             "device memory: busy for 90%",
             "100% of its work is LDG.E at add.cu:4",
@@ -44,11 +45,7 @@ def test_the_screen_answers_in_this_order():
         ),
         "10 us, bracket 9 us to 11 us; measured 10.5 us, error -4.8%",
         *("100%, 64 of 64 warps per SM (maximum)", "40 warps per SM reach 90 %"),
-        *(
-            "9 us (device memory), 4 us (L2 cache)",
-            "1.5 us: longest chain of register dependences",
-            "570 cycles per iteration",
-        ),
+        "9 us (device memory), 4 us (L2 cache)",
         "<- this launch",
     ]
     text = text_of(explanation())
@@ -79,7 +76,7 @@ def test_the_longest_screen_fits():
 
 def test_latency_is_explained_by_the_instruction_that_waits():
     text = text_of(explanation(point=point(2), bounds={"issue": 9000.0}))
-    assert "issue slots busy for 36%" in text
+    assert "no resource is busy for more than 36% of the time (issue slots)" in text
     assert "waits 62% of its time at FADD (0x0020, add.cu:5) for LDG.E (0x0010, add.cu:4)" in text
 
 
@@ -100,24 +97,37 @@ def test_latency_is_explained_by_the_instruction_that_waits():
         ({"max_warps": None}, "64 warps per SM; limited by warps per SM"),
         ({"point": point(8, measured=False)}, "not measured"),
         ({"warps_for_90": None}, "not known"),
-        ({"loops": {}}, "Loop-carried none"),
+        ({"sms": 1024}, "Warps needed 32 warps per SM"),
+        ({"point": point(2)}, "Dependence chain 1.5 us in one warp"),
+        ({"point": point(2)}, "570 cycles per iteration"),
+        ({"counts": "given"}, "Assumed contiguous accesses to device memory, no bank conflicts"),
+        ({"point": point(8).model_copy(update={"measured": 8e3})}, "Saves 31%? "),
         ({"active_threads": 16.0, "advice": ()}, "move fewer bytes"),
         ({"active_threads": 16.04}, "Divergence on average 16 of 32 threads of a warp are active"),
-        ({"loops": {"k.cu:3": 0.0}}, "Loop-carried none"),
         ({"against": explanation(gpu="NVIDIA H100")}, "10 us, the same time; limited by"),
         ({"origin": Origin.SIMULATED}, "values SIMULATED"),
         ({"stack_bytes": 16}, "16 B of local memory"),
         ({"advice": ()}, "Advice move fewer bytes"),
-        ({"advice": (), "rejected": (SMALL, SMALL), "point": point(2)}, "none of 2 changes tried saves 3%"),
+        ({"advice": (), "rejected": (SMALL, SMALL), "point": point(2)}, "no change that was tried (2) saves 3%"),
         ({"advice": (), "lines": (ATOMIC,)}, "execute fewer atomics"),
-        ({"lines": (ATOMIC,)}, "100% of its work is atomics at add.cu:3"),
+        ({"lines": (ATOMIC,)}, "80% of its work is atomics at add.cu:3"),
         (
-            {"lines": (ATOMIC, line(5, "REDG.E.ADD [R2], R3", unit="lsu", sectors=8.0, l1_hits=0.0, l2_hits=0.0))},
-            "100% of its work is atomics at add.cu:3 and 1 more line",
+            {"lines": (ATOMIC, line(5, "RED.E.ADD [R2]", limiting=0.2))},
+            "100% of its work is atomics at add.cu:3 and add.cu:8",
         ),
-        ({}, "Lower occupancies use dynamic shared memory"),
+        (
+            {"lines": (ATOMIC, *(line(n, "RED.E.ADD [R2]", limiting=0.1) for n in (5, 6)))},
+            "100% of its work is atomics at add.cu:3 and 2 more lines",
+        ),
+        ({}, "shrinks the L1 from 241 KiB to 21 KiB"),
+        ({"point": BUSY_LSU}, "LSU pipe (loads, stores, shuffles): busy for 24%"),
+        ({"hint": "already at the bandwidth", "advice": (SMALL,)}, "Advice already at the bandwidth"),
+        (
+            {"point": point(2), "lines": (*explanation().lines, BARRIER)},
+            "65% for results, 20% at barriers, 6% for issue",
+        ),
         ({"advice": (), "lines": SPILLS, "point": BUSY_LSU}, "avoid spills"),
-        ({"lines": SPILLS, "point": BUSY_LSU}, "of its work is local memory at add.cu:4"),
+        ({"lines": SPILLS, "point": BUSY_LSU}, "80% of its work is local memory at add.cu:4"),
         ({"sms": 8192}, "4096 blocks for 8192 SMs: 4096 SMs are idle"),
         ({"sms": 1024}, "0.50 waves: 4096 blocks, 8192 fit on the GPU"),
         ({"sms": 132, "grid": (1584, 1, 1)}, "1.50 waves of 1056 blocks: the last wave fills 50% of the GPU"),
@@ -164,6 +174,32 @@ def test_a_saving_is_never_negative(gain, is_limit, text):
 def test_the_grid_of_full_waves_is_not_mentioned():
     assert "Grid" not in text_of(explanation(sms=128)) and "Grid" not in text_of(explanation(sms=None))
     assert "Divergence" not in text_of(explanation(active_threads=31.0))
+
+
+@pytest.mark.parametrize("fields", [{}, {"point": point(2), "loops": {"k.cu:3": 0.0}}])
+def test_a_chain_is_on_the_screen_if_latency_limits(fields):
+    text = text_of(explanation(**fields))
+    assert "Loop-carried" not in text and ("Dependence chain" in text) == bool(fields)
+
+
+def test_occupancies_that_a_small_grid_does_not_reach_are_left_out():
+    shown = explanation(sms=1024)
+    assert [each.warps_per_sm for each in curve_of(shown)][-2:] == [24, 32]
+    assert curve_of(shown)[-1].predicted == shown.point.predicted
+    rows = [row for _, row in screen(shown, 80) if "this launch" in row]
+    assert len(rows) == 1 and rows[0].split()[0] == "32"
+    assert [each.warps_per_sm for each in curve_of(explanation(sms=4096))] == [8]
+    assert "this launch" not in text_of(explanation(sms=4096))
+
+
+def test_a_line_of_number_0_is_no_source():
+    assert source_of(line(0, "FADD R5, R2, R4").model_copy(update={"source_line": 0})) == ""
+
+
+def test_evidence_is_wrapped_and_the_last_advice_left_out():
+    long = SMALL.model_copy(update={"gain": 0.5, "text": "a sentence " * 36, "evidence": "and its caveat"})
+    text = text_of(explanation(advice=(long,) * 3))
+    assert text.count("and its caveat") == 2
 
 
 def test_hit_rates_are_shown_of_requests_that_reach_the_l1():

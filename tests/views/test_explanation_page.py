@@ -7,7 +7,7 @@ import pytest
 
 from gpudissect.explanation.result import Advice, Explanation
 from gpudissect.views.page.explanation import explanation_page
-from gpudissect.views.plots.draw import svg
+from gpudissect.views.plots.draw import drawn_groups, svg
 from gpudissect.views.plots.explanation import curve, roofline
 from gpudissect.views.plots.figure import Figure, Kind
 from tests.support.explanations import explanation, line, point
@@ -46,9 +46,15 @@ def test_a_page_has_the_answers_plots_bounds_advice_and_code():
     text = explanation_page(explanation(against=explanation(gpu="NVIDIA H100", point=point(4)), rejected=(tried,)))
     assert_harmless(text)
     facts = [
-        *("NVIDIA H200, values MEASURED", "bracket 9 us to 11 us", "error -4.8%", "use loads of 16 bytes"),
-        *("On NVIDIA H100", "1.25 x the time"),
-        *("Bounds of throughput", "Time against occupancy", "Roofline", "Other changes", "unroll the loop"),
+        *(
+            "NVIDIA H200, GPU values MEASURED",
+            '<dt class="main">Limited by',
+            '<dt class="main">Saves 31%',
+            "<dt>Saves 5%",
+        ),
+        *("use loads of 16 bytes", "bracket 9 us to 11 us", "error -4.8%"),
+        *("Other GPU", "NVIDIA H100", "1.25 x the time"),
+        *("Lower bounds", "Time against occupancy", "Roofline", "Other changes", "unroll the loop"),
         *("Machine code", "FADD R5, R2, R4", "Worksheet", "2 instructions", "Assumed, not measured", "Notes"),
     ]
     places = [text.find(fact) for fact in facts]
@@ -99,19 +105,21 @@ def test_the_curve_has_prediction_with_band_measured_points_and_models():
     assert figure.ys == ("predicted", "measured", "Volkov", "roofline")
     assert figure.columns["predicted"][:2] == (50.0, 25.0) and figure.unit("predicted") == "us"
     assert figure.columns["low"][0] == 45.0 and figure.band == ("low", "high")
-    assert [mark for mark, _ in figure.marks] == [64.0, 40.0]
-    low = point(2).model_copy(update={"roofline": 1.0})
-    assert "roofline" not in curve(explanation(curve=(low,))).ys
-    without = curve(explanation(curve=tuple(point(n, measured=False) for n in (1, 2))))
-    assert "measured" not in without.ys
+    assert figure.marks == [(64.0, "this launch")]
+    low = [point(n).model_copy(update={"roofline": 1.0}) for n in (1, 2)]
+    assert "roofline" not in curve(explanation(curve=tuple(low), point=low[1])).ys
+    assert figure.y_title == "time"
+
+
+def test_a_series_without_points_keeps_the_styles_of_the_others_and_has_no_key():
+    without = curve(explanation(curve=tuple(point(n, measured=False) for n in (1, 2)), point=point(8, measured=False)))
+    assert list(drawn_groups(without)) == [(0, "predicted"), (2, "Volkov"), (3, "roofline")]
 
 
 def test_the_roofline_has_its_ridge_at_one_and_the_launch_below():
     (figure,) = roofline(explanation())
-    xs, ys, names = (figure.columns[name] for name in (figure.x, *figure.ys, "of"))
-    assert (1.0, 1.0, "roof") in list(zip(xs, ys, names, strict=True))
-    assert xs[names.index("predicted")] == pytest.approx(300 / 9000, rel=1e-4)
-    assert ys[names.index("predicted")] == 0.03
+    rows = list(zip(*(figure.columns[name] for name in (figure.x, "predicted", "roof")), strict=True))
+    assert (1.0, None, 1.0) in rows and rows[0] == (pytest.approx(300 / 9000, rel=1e-4), 0.03, None)
 
 
 @pytest.mark.parametrize("bounds", [{"memory": 9000.0}, {"fma": 9000.0, "memory": 0.0}, {}])

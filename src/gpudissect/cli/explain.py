@@ -121,7 +121,7 @@ def explain(
     from gpudissect.explanation.on_gpu import check_saved, record_on_gpu, run_of
     from gpudissect.explanation.trips import parse_trips
     from gpudissect.interrupts import uninterrupted
-    from gpudissect.results.files import check_apart, check_page, check_writable, load
+    from gpudissect.results.files import check_apart, check_names, check_writable, load
 
     condition = None if gate is None else parse_gate(gate)
     if trips:
@@ -140,8 +140,7 @@ def explain(
     for path in filter(None, (output, html)):
         check_apart(path, inputs)
         check_writable(path)
-    if html is not None:
-        check_page(html)
+    check_names(output, html)
     results, others = ([load(path) for path in paths or ()] for paths in (machine, against))
     if run is None or trips:
         with stopped_at_once("nothing was written: run the command again"):

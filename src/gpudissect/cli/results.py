@@ -188,11 +188,11 @@ def compare(
 
 
 def _check_page(html: Path, inputs: Sequence[Path]) -> None:
-    from gpudissect.results.files import check_apart, check_page, check_writable
+    from gpudissect.results.files import check_apart, check_names, check_writable
 
     check_apart(html, inputs)
     check_writable(html)
-    check_page(html)
+    check_names(None, html)
 
 
 def _write(path: Path, content: bytes) -> None:

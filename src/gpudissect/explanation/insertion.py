@@ -1,8 +1,10 @@
 """What code inserted into PTX needs: functions to instrument, unused names, registers, accesses and their addresses."""
 
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from gpudissect.errors import PtxError
 from gpudissect.explanation.ptx import Function, Instruction, Module, edit
@@ -10,6 +12,7 @@ from gpudissect.explanation.ptx import Function, Instruction, Module, edit
 MAX_TRACE_BYTES = 1 << 30
 REGISTERS = ".reg .pred {r}p<6>; .reg .b32 {r}r<8>; .reg .b64 {r}d<12>;"
 """Declarations for the body of a function, to be filled in by `Names`."""
+PTX: dict[str, str] = tomllib.loads(Path(__file__).with_name("inserted_ptx.toml").read_text(encoding="utf-8"))
 _FIRST_VERSION = (6, 2)  # of activemask
 _KINDS = {"ld": "load", "ldu": "load", "st": "store", "atom": "atomic", "red": "atomic"}
 _MATRIX_KINDS = {"ldmatrix": "load", "stmatrix": "store"}

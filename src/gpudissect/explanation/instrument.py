@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from gpudissect.errors import PtxError
 from gpudissect.explanation.insertion import (
     MAX_TRACE_BYTES,
+    PTX,
     REGISTERS,
     Access,
     Names,
@@ -31,57 +32,6 @@ WARP_THREADS = 32
 _RECORD_BYTES = 8
 _SAMPLE_FIELDS = 6
 _COUNTERS = 3
-_ELECT = """
-activemask.b32 {r}r0; mov.u32 {r}r2, %lanemask_lt; and.b32 {r}r2, {r}r2, {r}r0; setp.eq.u32 {r}p0, {r}r2, 0;
-"""
-_COUNT = """
-popc.b32 {r}r1, {r}r0; cvt.u64.u32 {r}d0, {r}r1; @{r}p0 red.global.add.u64 [{name}_counts+{warps}], 1;
-@{r}p0 red.global.add.u64 [{name}_counts+{threads}], {r}d0;
-"""
-_COUNT_TAKEN = """
-vote.sync.ballot.b32 {r}r1, {guard}, {r}r0; popc.b32 {r}r1, {r}r1; cvt.u64.u32 {r}d0, {r}r1;
-@{r}p0 red.global.add.u64 [{name}_counts+{taken}], {r}d0;
-"""
-# d0: block or warp, d1: its position in the sample, d2: slot. p0: whether the warp is sampled.
-_LINEAR_BLOCK = """
-setp.eq.u32 {r}p0, 0, 0; mov.u64 {r}d2, 0;
-mov.u32 {r}r0, %ctaid.z; mov.u32 {r}r1, %nctaid.y; mul.wide.u32 {r}d0, {r}r0, {r}r1;
-mov.u32 {r}r0, %ctaid.y; cvt.u64.u32 {r}d1, {r}r0; add.u64 {r}d0, {r}d0, {r}d1;
-mov.u32 {r}r0, %nctaid.x; cvt.u64.u32 {r}d1, {r}r0; mul.lo.u64 {r}d0, {r}d0, {r}d1;
-mov.u32 {r}r0, %ctaid.x; cvt.u64.u32 {r}d1, {r}r0; add.u64 {r}d0, {r}d0, {r}d1;
-"""
-_LINEAR_WARP = """
-mov.u32 {r}r0, %tid.z; mov.u32 {r}r1, %ntid.y; mov.u32 {r}r2, %tid.y; mad.lo.u32 {r}r0, {r}r0, {r}r1, {r}r2;
-mov.u32 {r}r1, %ntid.x; mov.u32 {r}r2, %tid.x; mad.lo.u32 {r}r0, {r}r0, {r}r1, {r}r2;
-shr.u32 {r}r0, {r}r0, 5; cvt.u64.u32 {r}d0, {r}r0;
-"""
-_POSITION = """
-ld.global.u64 {r}d3, [{name}_sample+{first}]; ld.global.u64 {r}d4, [{name}_sample+{step}];
-ld.global.u64 {r}d5, [{name}_sample+{count}]; setp.ge.and.u64 {r}p0, {r}d0, {r}d3, {r}p0;
-sub.u64 {r}d0, {r}d0, {r}d3; max.u64 {r}d4, {r}d4, 1; div.u64 {r}d1, {r}d0, {r}d4; mul.lo.u64 {r}d3, {r}d1, {r}d4;
-setp.eq.and.u64 {r}p0, {r}d3, {r}d0, {r}p0; setp.lt.and.u64 {r}p0, {r}d1, {r}d5, {r}p0;
-mad.lo.u64 {r}d2, {r}d2, {r}d5, {r}d1;
-"""
-_SLOT = """
-setp.lt.and.u64 {r}p0, {r}d2, {warps}, {r}p0; mov.u64 {r}d3, {name}_cursors; mad.lo.u64 {r}d8, {r}d2, 8, {r}d3;
-mov.u64 {r}d3, {name}_accesses; mad.lo.u64 {r}d9, {r}d2, {access_bytes}, {r}d3;
-mov.u64 {r}d3, {name}_visits; mad.lo.u64 {r}d10, {r}d2, {visit_bytes}, {r}d3;
-mov.u64 {r}d3, {name}_addresses; mad.lo.u64 {r}d11, {r}d2, {address_bytes}, {r}d3;
-"""
-# r0: active lanes, r1: executing lanes, r2: lowest active lane, r3: this lane, r4: position in the stream.
-_RECORD = """
-activemask.b32 {r}r0; {executing} neg.s32 {r}r2, {r}r0; and.b32 {r}r2, {r}r2, {r}r0; bfind.u32 {r}r2, {r}r2;
-mov.u32 {r}r3, %laneid; setp.ne.and.u32 {r}p1, {r}r1, 0, {r}p0; setp.eq.and.u32 {r}p2, {r}r2, {r}r3, {r}p1;
-mov.u32 {r}r4, 0; @{r}p2 atom.global.add.u32 {r}r4, [{r}d8+{cursor}], 1;
-shfl.sync.idx.b32 {r}r4, {r}r4, {r}r2, 31, {r}r0;
-setp.lt.and.u32 {r}p1, {r}r4, {capacity}, {r}p1; and.pred {r}p2, {r}p2, {r}p1;
-mul.wide.u32 {r}d0, {r}r4, 8; add.u64 {r}d0, {r}d0, {r}{base}; mov.u32 {r}r5, {event}; mov.b64 {r}d1, {{{r}r1, {r}r5}};
-@{r}p2 st.global.u64 [{r}d0], {r}d1;
-"""
-_STORE_ADDRESS = """
-mul.wide.u32 {r}d0, {r}r4, 256; add.u64 {r}d0, {r}d0, {r}d11; mul.wide.u32 {r}d1, {r}r3, 8; add.u64 {r}d0, {r}d0, {r}d1;
-{address} @{r}p1 st.global.u64 [{r}d0], {r}d2;
-"""
 MAX_WARPS = 64
 """Warps traced in one launch."""
 ACCESSES_PER_WARP, VISITS_PER_WARP = 1500, 3000
@@ -209,7 +159,7 @@ def counted(module: Module, kernel: str) -> Counted:
 
     def count(block: tuple[str, int]) -> str:
         warps = offsets[block]
-        return names.fill(_ELECT) + names.fill(_COUNT, warps=warps, threads=warps + _RECORD_BYTES)
+        return names.fill(PTX["elect"]) + names.fill(PTX["count"], warps=warps, threads=warps + _RECORD_BYTES)
 
     for function in functions:
         edits.append((function.body, function.body, names.fill(REGISTERS)))
@@ -218,7 +168,7 @@ def counted(module: Module, kernel: str) -> Counted:
             last = function.instructions[block.end - 1]
             if last.guard and last.name in BLOCK_ENDS:
                 taken = offsets[function.name, index] + 2 * _RECORD_BYTES
-                code = names.fill(_ELECT) + names.fill(_COUNT_TAKEN, guard=last.guard, taken=taken)
+                code = names.fill(PTX["elect"]) + names.fill(PTX["count_taken"], guard=last.guard, taken=taken)
                 edits.append((last.start, last.start, code))
     size = _COUNTERS * len(blocks)
     return Counted(names.apply(module, edits, {"counts": size}), f"{names.name}_counts", blocks)
@@ -242,17 +192,19 @@ def traced(module: Module, kernel: str, *, warps: int, accesses: int, visits: in
     functions = instrumented_functions(module, kernel)
     names, blocks = Names(module), _blocks(functions)
     index_of = {block: index for index, block in enumerate(blocks)}
-    prologue = names.fill(REGISTERS) + names.fill(_LINEAR_BLOCK) + names.fill(_POSITION, first=0, step=8, count=16)
-    prologue += names.fill(_LINEAR_WARP) + names.fill(_POSITION, first=24, step=32, count=40)
+    prologue = (
+        names.fill(REGISTERS) + names.fill(PTX["linear_block"]) + names.fill(PTX["position"], first=0, step=8, count=16)
+    )
+    prologue += names.fill(PTX["linear_warp"]) + names.fill(PTX["position"], first=24, step=32, count=40)
     capacities = {"access_bytes": 8 * accesses, "visit_bytes": 8 * visits, "address_bytes": 256 * accesses}
-    prologue += names.fill(_SLOT, warps=warps, **capacities)
+    prologue += names.fill(PTX["slot"], warps=warps, **capacities)
     edits: list[tuple[int, int, str]] = []
     found: list[Access] = []
     untraced: list[int] = []
     visit = {"base": "d10", "cursor": 4, "capacity": visits, "executing": names.fill("mov.u32 {r}r1, {r}r0;")}
     for function in functions:
         edits.append((function.body, function.body, prologue))
-        edits += _at_heads(function, lambda block: names.fill(_RECORD, event=index_of[block], **visit))
+        edits += _at_heads(function, lambda block: names.fill(PTX["record"], event=index_of[block], **visit))
         by_index, unknown = find_accesses(function)
         untraced += unknown
         for index, group in by_index.items():
@@ -270,8 +222,10 @@ def traced(module: Module, kernel: str, *, warps: int, accesses: int, visits: in
 
 def _record_access(names: Names, access: Access, guard: str, event: int, capacity: int) -> str:
     executing = f"vote.sync.ballot.b32 {{r}}r1, {guard}, {{r}}r0;" if guard else "mov.u32 {r}r1, {r}r0;"
-    record = names.fill(_RECORD, base="d9", cursor=0, capacity=capacity, event=event, executing=names.fill(executing))
-    return record + names.fill(_STORE_ADDRESS, address=names.fill(address_code(access)))
+    record = names.fill(
+        PTX["record"], base="d9", cursor=0, capacity=capacity, event=event, executing=names.fill(executing)
+    )
+    return record + names.fill(PTX["store_address"], address=names.fill(address_code(access)))
 
 
 def _blocks(functions: Iterable[Function]) -> tuple[tuple[str, int], ...]:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from gpudissect.errors import PtxError
 from gpudissect.explanation.insertion import (
     MAX_TRACE_BYTES,
+    PTX,
     REGISTERS,
     Access,
     Names,
@@ -38,19 +39,6 @@ _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of SplitMix64
 _RECORDED_SPACES = frozenset(("global", "generic"))
 _PAST_L1 = frozenset(("cg", "cv", "volatile", "mmio", "L1::no_allocate"))
 _COHERENT = frozenset(("relaxed", "acquire"))
-# p0: the lane records, r0: active lanes, r1: active lanes that record the same sector, d2: address of the sector.
-_RECORD = """
-activemask.b32 {r}r0; setp.eq{executing}; {address} setp.lt.and.u64 {r}p0, {r}d2, {spaces}, {r}p0;
-shr.u64 {r}d0, {r}d2, {line_bits}; mul.lo.u64 {r}d0, {r}d0, {first}; shr.u64 {r}d1, {r}d0, 32;
-xor.b64 {r}d0, {r}d0, {r}d1; mul.lo.u64 {r}d0, {r}d0, {second}; setp.le.and.u64 {r}p0, {r}d0, {limit}, {r}p0;
-and.b64 {r}d2, {r}d2, -{sector}; match.any.sync.b64 {r}r1, {r}d2, {r}r0;
-vote.sync.ballot.b32 {r}r2, {r}p0, {r}r0; and.b32 {r}r1, {r}r1, {r}r2;
-mov.u32 {r}r2, %lanemask_lt; and.b32 {r}r1, {r}r1, {r}r2; setp.eq.and.u32 {r}p0, {r}r1, 0, {r}p0;
-@{r}p0 atom.global.add.u64 {r}d0, [{name}_cursor], 1; setp.lt.and.u64 {r}p0, {r}d0, {capacity}, {r}p0;
-mov.u64 {r}d1, {name}_records; mad.lo.u64 {r}d0, {r}d0, 16, {r}d1;
-mov.u32 {r}r1, {event}; mov.u32 {r}r2, %smid; mov.b64 {r}d1, {{{r}r1, {r}r2}};
-@{r}p0 st.global.v2.u64 [{r}d0], {{{r}d2, {r}d1}};
-"""
 
 
 @dataclass(frozen=True)
@@ -118,7 +106,7 @@ def line_sampled(module: Module, kernel: str, *, shift: int, capacity: int, line
                     guard = instruction.guard
                     executing = f".and.u32 {{r}}p0, 0, 0, {guard}" if guard else ".u32 {r}p0, 0, 0"
                     code = names.fill(
-                        _RECORD,
+                        PTX["record_line"],
                         executing=names.fill(executing),
                         address=names.fill(address_code(access)),
                         event=len(found),

@@ -55,9 +55,11 @@ def map_counts(
         for block in evidence.at_most:
             sums.limit(block, executions)
     sums.determine()
+    origin = _origins(program, functions)
     for evidence in found:
         if evidence.branch is not None:
-            _add_branch(sums, system.leaving(evidence.branch), counts[evidence.block])
+            taken = _taken_first(program, functions, origin, evidence.branch, evidence.block)
+            _add_branch(sums, system.leaving(evidence.branch), counts[evidence.block], taken)
     for unrolled, result in unrolled_loops(program, functions, counts, found, system.edges):
         sums.add(unrolled, result)
     solved = sums.solve()
@@ -65,19 +67,40 @@ def map_counts(
     by_threads = tuple(
         solved[block] if block in system.reachable else Count(0.0, 0.0, 0.0) for block in range(block_count)
     )
-    origin = _origins(program, functions)
     warps = tuple(_warps(by_threads[block], counts.get(origin[block] or ("", 0))) for block in range(block_count))
     guarded = {key: solved[unknown] for key, unknown in system.guards.items()}
     edges = {key: solved[unknown] for key, unknown in system.edges.items()}
     return MachineCounts(by_threads, warps, guarded, edges, origin, tuple(contradicting))
 
 
-def _add_branch(sums: Sums, leaving: list[int], count: BlockCount) -> None:
-    """The two ways out of a conditional branch, if only one assignment agrees with the rest: compilers invert it."""
+def _taken_first(
+    program: Program, functions: Sequence[Function], origin: Sequence[PtxBlock | None], block: int, source: PtxBlock
+) -> bool | None:
+    """Whether the first way out of a block is the taken one of the PTX block that it branches for; None if not known.
+
+    Compilers invert branches. The way is known if it leads to code of only one of the two PTX blocks that follow.
+    """
+    ways = program.flow.blocks[block].successors
+    ptx = next(function for function in functions if function.name == source[0]).blocks
+    targets = [number for number in ptx[source[1]].successors if number != source[1] + 1]
+    if len(ways) != 2 or len(targets) != 1:
+        return None
+    known = {(source[0], targets[0]): True, (source[0], source[1] + 1): False}
+    first, second = (known.get(origin[way] or source) for way in ways)
+    return None if first == second else not second if first is None else first
+
+
+def _add_branch(sums: Sums, leaving: list[int], count: BlockCount, taken_first: bool | None) -> None:
+    """The two ways out of a conditional branch, if only one assignment agrees with the rest: compilers invert it.
+
+    `taken_first` decides if both agree.
+    """
     if len(leaving) != 2:
         return
     ways = [float(count.taken), float(count.threads - count.taken)]
     possible = [order for order in (ways, ways[::-1]) if sums.allows(dict(zip(leaving, order, strict=True)))]
+    if len(possible) == 2 and taken_first is not None:
+        possible = possible[:1] if taken_first else possible[1:]
     if len(possible) == 1 or ways[0] == ways[1]:
         for unknown, value in zip(leaving, possible[0] if possible else (), strict=False):
             sums.add({unknown: 1.0}, value)
@@ -98,7 +121,8 @@ class _System:
             last = flow.instructions[block.end - 1]
             if last.opcode in _ENDS or block.has_unknown_successors or not block.successors:
                 self.exits[number] = next(numbers)
-            for predicate in {i.predicate for i in flow.instructions[block.start : block.end]} - {"", "PT", "!PT"}:
+            predicates = {i.predicate for i in flow.instructions[block.start : block.end]} - {"", "PT", "!PT"}
+            for predicate in sorted(predicates):  # in an order that no hash decides
                 self.guards[number, predicate], self.rests[number, predicate] = next(numbers), next(numbers)
         self.callers = defaultdict[int, list[int]](list)
         for number in flow.order:
@@ -121,7 +145,8 @@ class _System:
 
     def conservation(self) -> Iterator[dict[int, float]]:
         """Sums that are 0: of threads that enter and leave a block, and of those with and without a predicate."""
-        before = self.program.flow.predecessors()
+        flow = self.program.flow
+        before = flow.predecessors()
         for number in self.reachable:
             entering = [self.edges[p, number] for p in before[number]] + self.callers[number]
             entering += [self.entries[number]] if number in self.entries else []
@@ -129,6 +154,8 @@ class _System:
                 terms = Counter(unknowns)
                 terms[number] -= 1
                 yield {unknown: float(factor) for unknown, factor in terms.items() if factor}
+            if flow.instructions[flow.blocks[number].end - 1].mnemonic == "BRA.DIV":  # only for warps that diverged
+                yield {self.edges[number, s]: 1.0 for s in flow.blocks[number].successors if s != number + 1}
         for key, guard in self.guards.items():
             yield {key[0]: -1.0, guard: 1.0, self.rests[key]: 1.0}
 

@@ -1,8 +1,10 @@
 """Parameters of a kernel as its PTX declares them, compared with the arguments for them."""
 
 import re
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -17,23 +19,7 @@ _TYPE = re.compile(r"\.([bsuf])(8|16|32|64)\b")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _HANDLES = re.compile(r"\.(texref|samplerref|surfref)\b")
 _HANDLE_BYTES = 8
-TYPES_OF_CXX = {
-    "float": "f32",
-    "double": "f64",
-    "__half": "f16",
-    "char": "i8",
-    "signed char": "i8",
-    "unsigned char": "u8",
-    "bool": "u8",
-    "short": "i16",
-    "unsigned short": "u16",
-    "int": "i32",
-    "unsigned int": "u32",
-    "long": "i64",
-    "long long": "i64",
-    "unsigned long": "u64",
-    "unsigned long long": "u64",
-}
+TYPES_OF_CXX = tomllib.loads(Path(__file__).with_name("cxx_types.toml").read_text(encoding="utf-8"))
 """Types of arguments by those of C++ on Linux."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -253,7 +254,9 @@ def read_profile(path: Path) -> Profile:
     try:
         return Profile.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        first = error.errors(include_url=False, include_context=False)[0]
+        if first["loc"] == ("schema",) and re.fullmatch(r"gpudissect/\d", str(first["input"])[:20]):
+            raise UsageError(f"{path} is a result of discover: give it as --machine, and a profile as FILE") from None
         place = ".".join(str(part)[:40] for part in first["loc"])
         reason = ascii(f"{place}: {first['msg']}" if place else first["msg"])[1:-1][:160]
         raise UsageError(f"{path} is not a profile of schema {SCHEMA}: {reason}; {_RECORD_AGAIN}") from None

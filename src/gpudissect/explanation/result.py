@@ -27,6 +27,8 @@ class Point(Record):
     """Lower end of its bracket."""
     high: float
     """Upper end."""
+    l1_bytes: int | None = None
+    """Bytes of the L1: lower occupancies are timed with dynamic shared memory, which shrinks it."""
     limiter: str
     """What limits it: a resource such as `memory`, or `latency`."""
     measured: float | None = None
@@ -81,6 +83,8 @@ class Line(Record):
     """Share of the time of a warp that it waits at this instruction, for a result or a barrier."""
     contended: float
     """Share of the time of a warp that it waits for an issue slot or a unit."""
+    limiting: float = 0.0
+    """Share of the work of the resource that limits the kernel."""
     is_measured: bool
     """Whether its cost was measured, as this very instruction."""
     cost_source: str
@@ -147,7 +151,7 @@ class Explanation(Record):
     curve: Items[Point] = ()
     """Over all occupancies."""
     warps_for_90: int | None = None
-    """Fewest warps of an SM that reach 90 % of the best throughput of the curve."""
+    """Fewest warps of an SM that reach 90 % of the best throughput of the curve, with the L1 of the launch."""
     bounds: dict[str, float] = Field(default_factory=dict)
     """Nanoseconds that each resource needs at least."""
     critical_path: float
@@ -160,6 +164,8 @@ class Explanation(Record):
     """The machine code."""
     advice: Items[Advice] = ()
     """Ranked, largest gain first."""
+    hint: str = ""
+    """What reduces the work of the resource that limits the kernel; empty if it is not known."""
     rejected: Items[Advice] = ()
     """Other changes that were tried: each saves less than `MIN_GAIN`."""
     assumptions: Items[str] = ()

@@ -1,8 +1,10 @@
 """What an explanation says in sentences and short texts: one wording for the terminal, the page and notebooks."""
 
 import math
+import tomllib
 from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 
 from gpudissect.explanation.result import MIN_GAIN, Advice, Explanation, Line, Point
 from gpudissect.machine_code.names import short_name
@@ -10,45 +12,14 @@ from gpudissect.results.text import brief, clean, provenance
 from gpudissect.units import WARP_SIZE, format_bytes, format_bytes_rounded, format_ns
 
 LATENCY = "latency"
-RESOURCES = {
-    "memory": "device memory",
-    "l2": "L2 cache",
-    "issue": "issue slots",
-    "fma": "FMA pipe",
-    "imad": "FMA pipe, integer",
-    "alu": "ALU pipe",
-    "fp16": "FP16 pipe",
-    "fp64": "FP64 pipe",
-    "xu": "XU pipe",
-    "uniform": "uniform pipe",
-    "cbu": "CBU pipe",
-    "lsu": "LSU pipe",
-    "adu": "ADU pipe",
-    "tensor": "tensor pipe",
-    "tex": "TEX pipe",
-}
+_TABLE = tomllib.loads(Path(__file__).with_name("resources.toml").read_text(encoding="utf-8"))
+_KINDS = _TABLE.pop("kinds")
+RESOURCES = {name: row["name"] for name, row in _TABLE.items()}
 """Names of resources as in the Nsight Compute Profiling Guide."""
-_LESS_WORK = {
-    "memory": "move fewer bytes: smaller types, fewer passes over the arrays, fused kernels",
-    "l2": "access the L2 less: coalesce, and reuse data in registers or shared memory",
-    "issue": "execute fewer instructions: less divergence, invariants out of loops, wider loads",
-    "fma": "execute fewer multiplications and additions, or use tensor cores or a smaller type",
-    "imad": "execute fewer integer multiplications: simpler or 32-bit indices, invariants out of loops",
-    "alu": "execute fewer integer, logic and comparison instructions, such as division and modulo",
-    "fp64": "use float where its precision suffices: FP64 units are few",
-    "xu": "execute fewer special functions and conversions: approximations, polynomials, values computed once",
-    "lsu": "execute fewer memory instructions: 8 or 16 bytes each, data in registers, several results per thread",
-    "tensor": "use a smaller type, or fewer multiplications",
-}
-"""What reduces the work of a resource."""
-_KINDS = {"ATOM": "atomics", "RED": "atomics", "LDL": "local memory", "STL": "local memory"}
-"""Instructions by the beginning of their opcode that have a name of their own."""
-_LESS_OF_KIND = {
-    "atomics": "execute fewer atomics: combine in registers or shared memory first",
-    "local memory": "avoid spills: fewer live values, or more registers (__launch_bounds__, -maxrregcount)",
-}
 CONVERGED_THREADS = 28.0  # active threads of a warp, on average, below which divergence is named
 _SAME_TIME = 0.005  # relative difference
+SMALL_GAIN = 0.1  # below it, what is not predicted is named too
+MIN_WAIT = 0.02  # share of the time of a warp, from which a kind of wait is named
 MIN_FILL = 0.9
 """Share of the block slots of all waves that a grid fills, below which the grid is named."""
 _OCCUPANCY_LIMITS = {
@@ -57,9 +28,6 @@ _OCCUPANCY_LIMITS = {
     "registers": "registers ({registers} per thread)",
     "shared memory": "shared memory ({shared} per block)",
 }
-NOTE_ON_CURVE = (
-    "Lower occupancies use dynamic shared memory, which shrinks the L1: part of a difference may be L1 hits."
-)
 MIN_EXECUTIONS, MIN_SHARE = 0.001, 0.0005  # below them a number is not shown
 MAX_NAME_LENGTH = 60  # characters of the name of a kernel or a GPU
 
@@ -77,11 +45,11 @@ def kernel_of(explanation: Explanation) -> str:
 def gpu_of(explanation: Explanation) -> str:
     """The GPU and the origin of its values, and of the counts if they are not measured.
 
-    Such as ``NVIDIA H200, values MEASURED; counts GIVEN, not measured``.
+    Such as ``NVIDIA H200, GPU values MEASURED; counts GIVEN, not measured``.
     """
     text = brief(explanation.gpu, MAX_NAME_LENGTH)
     if explanation.origin is not None:
-        text += f", values {provenance(explanation.origin, explanation.recorded_origin)}"
+        text += f", GPU values {provenance(explanation.origin, explanation.recorded_origin)}"
     return text if explanation.counts == "measured" else f"{text}; counts GIVEN, not measured"
 
 
@@ -127,13 +95,33 @@ def limiter_of(explanation: Explanation) -> str:
     point, bounds = explanation.point, bounds_of(explanation)
     if point.limiter != LATENCY:
         name = resource(point.limiter)
+        executes = _TABLE.get(point.limiter, {}).get("work")
         busy = explanation.bounds.get(point.limiter, 0.0) / point.predicted if point.predicted else 0.0
         place, kind, share = _most_work(explanation)
         most = f"; {share:.0%} of its work is {f'{kind} at ' if kind else ''}{place}" if share else ""
-        return f"{name}: busy for {min(busy, 1.0):.0%} of the time{most}"
-    wait = _longest_wait(explanation)
-    busiest = f"{bounds[0][0]} busy for {bounds[0][2]:.0%}" if bounds else ""
-    return ": ".join(filter(None, (LATENCY, "; ".join(filter(None, (wait, busiest))))))
+        return f"{name}{f' ({executes})' if executes else ''}: busy for {min(busy, 1.0):.0%} of the time{most}"
+    busiest = f"no resource is busy for more than {bounds[0][2]:.0%} of the time ({bounds[0][0]})" if bounds else ""
+    texts = busiest, _longest_wait(explanation), _other_waits(explanation)
+    return ": ".join(filter(None, (LATENCY, "; ".join(filter(None, texts)))))
+
+
+def _other_waits(explanation: Explanation) -> str:
+    """Shares of the time of a warp by what it waits for."""
+    at_barriers = sum(line.stall for line in explanation.lines if _kind_of(line) == "barriers")
+    waits = {
+        "for results": sum(line.stall for line in explanation.lines) - at_barriers,
+        "at barriers": at_barriers,
+        "for issue slots and busy units": sum(line.contended for line in explanation.lines),
+    }
+    named = [f"{share:.0%} {name}" for name, share in waits.items() if share >= MIN_WAIT]
+    return f"all waits: {', '.join(named)}" if len(named) > 1 else ""
+
+
+def assumed_of(explanation: Explanation) -> str:
+    """What was not examined; empty if the kernel ran."""
+    if explanation.counts == "measured":
+        return ""
+    return "contiguous accesses to device memory, no bank conflicts: coalescing, conflicts and reuse were not examined"
 
 
 def divergence_of(explanation: Explanation) -> str:
@@ -150,51 +138,75 @@ def _most_work(explanation: Explanation) -> tuple[str, str, float]:
     The kind, an opcode or a name of `_KINDS`, is empty if none has most of the work of that line. Otherwise, the share
     is that of the kind at all lines, and the place states how many more lines have it.
     """
-    work = defaultdict[str, dict[str, float]](lambda: defaultdict(float))  # by source line and opcode
+    work = defaultdict[str, dict[str, float]](lambda: defaultdict(float))  # by source line and kind
     for line in explanation.lines:
-        opcode = opcode_of(line)
-        kind = next((name for start, name in _KINDS.items() if opcode.startswith(start)), opcode)
-        work[source_of(line) or address_of(line.address)][kind] += _work_of(line, explanation.point.limiter)
+        work[source_of(line) or address_of(line.address)][_kind_of(line)] += line.limiting
     totals = {place: sum(each.values()) for place, each in work.items()}
     place = max(totals, key=lambda each: totals[each], default="")
     if not totals or not totals[place]:
         return "", "", 0.0
     kind = max(work[place], key=lambda each: work[place][each])
     if work[place][kind] <= totals[place] / 2:
-        return place, "", totals[place] / sum(totals.values())
-    of_kind = [each[kind] for each in work.values() if each.get(kind)]
+        return place, "", totals[place]
+    others = sorted(
+        (each for each in work if each != place and work[each].get(kind)), key=lambda each: -work[each][kind]
+    )
     name = "line" if ":" in place else "instruction"
-    more = f" and {len(of_kind) - 1} more {name}{'s' if len(of_kind) > 2 else ''}" if len(of_kind) > 1 else ""
-    return place + more, kind, sum(of_kind) / sum(totals.values())
+    more = f" and {len(others)} more {name}s" if len(others) > 1 else f" and {others[0]}" if others else ""
+    return place + more, kind, sum(each.get(kind, 0.0) for each in work.values())
 
 
-def _work_of(line: Line, name: str) -> float:
-    """What an instruction takes of a resource, in any unit."""
-    behind_l1 = line.executed * (line.sectors or 0.0) * (1 - (line.l1_hits or 0.0))
-    if name == "memory":
-        return behind_l1 * (1 - (line.l2_hits or 0.0))
-    if name == "l2":
-        return behind_l1
-    if name == "issue":
-        return line.executed
-    return line.executed * line.issue_cycles if line.unit == name else 0.0
+def _kind_of(line: Line) -> str:
+    """A name of `resources.toml`, or else the opcode."""
+    opcode = opcode_of(line)
+    return next((name for name, row in _KINDS.items() if opcode.startswith(tuple(row["opcodes"]))), opcode)
 
 
 def chain_of(explanation: Explanation) -> str:
-    """The longest chain of dependent instructions."""
-    chain = "longest chain of register dependences in one warp, with unloaded latencies; no barriers, no busy units"
-    return f"{format_ns(explanation.critical_path)}: {chain}"
+    """The time of the longest chain of register dependences."""
+    return f"{format_ns(explanation.critical_path)} in one warp, without load, barriers and busy units"
+
+
+def answers_of(explanation: Explanation, max_advice: int) -> list[tuple[str, str]]:
+    """Labels and texts of what limits a kernel, what saves time, how long it takes and how many warps it needs."""
+    optional = {
+        "Grid": grid_of(explanation),
+        "Divergence": divergence_of(explanation),
+        "Assumed": assumed_of(explanation),
+    }
+    answers = [("Limited by", limiter_of(explanation)), *((name, text) for name, text in optional.items() if text)]
+    answers += [*advice_of(explanation)[:max_advice], ("Predicted time", time_of(explanation.point))]
+    if (other := explanation.against) is not None:
+        answers.append(("Other GPU", f"{gpu_of(other)}: {against_of(explanation, other)}"))
+    answers += [("Occupancy", occupancy_of(explanation)), ("Warps needed", warps_of(explanation))]
+    if explanation.point.limiter == LATENCY:
+        answers.append(("Dependence chain", chain_of(explanation)))
+        answers += [("Loop-carried", loop_of(explanation))] if any(explanation.loops.values()) else []
+    return answers
 
 
 def advice_of(explanation: Explanation) -> list[tuple[str, str]]:
-    """What each advice saves, and its text; one line that says why there is none."""
-    if explanation.advice:
-        return [(f"Saves {saved_of(each)}", f"{each.text}; {each.evidence}") for each in explanation.advice]
+    """What each advice saves, and its text; one line that says why there is none.
+
+    A measured time outside the bracket makes each saving doubtful: ``Saves 12%?``.
+    """
+    point, hint = explanation.point, hint_of(explanation)
+    is_doubtful = point.measured is not None and not point.low <= point.measured <= point.high
+    found = [
+        (f"Saves {saved_of(each)}{'?' if is_doubtful else ''}", f"{each.text}; {each.evidence}")
+        for each in explanation.advice
+    ]
+    if found and (not explanation.hint or explanation.advice[0].gain >= SMALL_GAIN):
+        return found
+    none = f"no change that was tried ({len(explanation.rejected)}) saves {MIN_GAIN:.0%}"
+    return [*found, ("Advice", hint or none)]
+
+
+def hint_of(explanation: Explanation) -> str:
+    """What reduces the work of the resource that limits a kernel, without a predicted saving; empty without one."""
     limiter, kind = explanation.point.limiter, _most_work(explanation)[1]
-    hint = _LESS_OF_KIND.get(kind) or _LESS_WORK.get(limiter)
-    if limiter != LATENCY and hint:
-        return [("Advice", f"{hint}; the saving is not predicted")]
-    return [("Advice", f"none of {len(explanation.rejected)} changes tried saves {MIN_GAIN:.0%}")]
+    hint = _KINDS.get(kind, {}).get("less") or explanation.hint or _TABLE.get(limiter, {}).get("less")
+    return f"{hint}; the saving is not predicted" if hint else ""
 
 
 def saved_of(advice: Advice) -> str:
@@ -211,13 +223,18 @@ def _longest_wait(explanation: Explanation) -> str:
         return ""
     same = [line for line in explanation.lines if line.source_line and _source_of(line) == _source_of(hot)]
     together = sum(line.stall for line in same)
-    producers = {line.address: line for line in explanation.lines if line.address in hot.waits_for}
-    slowest = max(producers.values(), key=lambda line: line.latency or 0.0, default=None)
+    slowest = cause_of(explanation, hot)
     cause = f" for {place_of(slowest)}" if slowest is not None else ""
     if together > 2 * hot.stall:
         place = f"{clean(hot.source_file or '')}:{hot.source_line}"
         return f"a warp waits {together:.0%} of its time at {place}, such as at {place_of(hot)}{cause}"
     return f"a warp waits {hot.stall:.0%} of its time at {place_of(hot)}{cause}"
+
+
+def cause_of(explanation: Explanation, line: Line) -> Line | None:
+    """The slowest instruction that another waits for."""
+    producers = (each for each in explanation.lines if each.address in line.waits_for)
+    return max(producers, key=lambda each: each.latency or 0.0, default=None)
 
 
 def _source_of(line: Line) -> tuple[str | None, int | None]:
@@ -232,9 +249,8 @@ def occupancy_of(explanation: Explanation) -> str:
         share = point.warps_per_sm / explanation.max_warps
         text = f"{share:.0%}, {point.warps_per_sm} of {explanation.max_warps} warps per SM"
         text += " (maximum)" if point.warps_per_sm >= explanation.max_warps else ""
-    resident = math.ceil(math.prod(explanation.grid) / explanation.sms) if explanation.sms else point.blocks_per_sm
-    if resident < point.blocks_per_sm:
-        warps = resident * point.warps_per_sm // point.blocks_per_sm
+    if resident_warps(explanation) < point.warps_per_sm:
+        warps = resident_warps(explanation)
         return f"{warps} warps per SM: limited by the number of blocks in the grid; theoretical: {text}"
     if not limits or point.warps_per_sm == explanation.max_warps:
         return text
@@ -248,7 +264,39 @@ def warps_of(explanation: Explanation) -> str:
     """Warps needed for 90 % of the best throughput."""
     if explanation.warps_for_90 is None:
         return "not known: no curve over occupancies"
-    return f"{explanation.warps_for_90} warps per SM reach 90 % of the best predicted throughput"
+    needed = min(explanation.warps_for_90, resident_warps(explanation))
+    return f"{needed} warps per SM reach 90 % of the best predicted throughput"
+
+
+def note_on_curve(explanation: Explanation) -> str:
+    """How the L1 differs between the points of the curve; empty if it does not, or if that is not known."""
+    own = explanation.point.l1_bytes or 0
+    least = min((each.l1_bytes or own for each in explanation.curve), default=own)
+    if least >= own:
+        return ""
+    largest = format_bytes(own)
+    sizes = f"from {largest} to {format_bytes(least)}; warps needed: with {largest}"
+    return f"Lower occupancies use dynamic shared memory, which shrinks the L1 {sizes}."
+
+
+def resident_warps(explanation: Explanation) -> int:
+    """Warps of an SM during the launch: fewer than fit if the grid has few blocks."""
+    return curve_of(explanation)[-1].warps_per_sm
+
+
+def curve_of(explanation: Explanation) -> list[Point]:
+    """The points of the curve by their warps; the last one is the launch.
+
+    A grid of few blocks leaves warps unused: the last point has the blocks and warps that an SM gets. Points that
+    differ from it only in the size of the L1 are left out.
+    """
+    point = explanation.point
+    blocks = math.ceil(math.prod(explanation.grid) / explanation.sms) if explanation.sms else point.blocks_per_sm
+    blocks = min(blocks, point.blocks_per_sm)
+    warps = blocks * point.warps_per_sm // max(1, point.blocks_per_sm)
+    ordered = sorted(explanation.curve, key=lambda each: each.warps_per_sm)
+    below = [each for each in ordered if each.warps_per_sm < warps]
+    return [*below, point.model_copy(update={"blocks_per_sm": blocks, "warps_per_sm": warps})]
 
 
 def bounds_of(explanation: Explanation) -> list[tuple[str, float, float]]:
@@ -259,10 +307,8 @@ def bounds_of(explanation: Explanation) -> list[tuple[str, float, float]]:
 
 
 def loop_of(explanation: Explanation) -> str:
-    """The loop with the longest chain from one iteration to the next; empty without a loop."""
-    name = max(explanation.loops, key=lambda each: explanation.loops[each], default="")
-    if not name or not explanation.loops[name]:
-        return "none"
+    """The loop with the longest chain from one iteration to the next."""
+    name = max(explanation.loops, key=lambda each: explanation.loops[each])
     return f"{explanation.loops[name]:.4g} cycles per iteration of the loop at {brief(name, MAX_NAME_LENGTH)}"
 
 
@@ -322,7 +368,7 @@ def opcode_of(line: Line) -> str:
 
 def source_of(line: Line) -> str:
     """File name and number of the source line; empty if not known."""
-    if line.source_line is None:
+    if not line.source_line:  # 0 stands for none
         return ""
     return clean(f"{(line.source_file or '').rpartition('/')[2]}:{line.source_line}")
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from gpudissect.errors import MachineCodeError, UsageError
@@ -16,6 +17,7 @@ NO_LOOPS = "none"
 """Stands for no trips: of a kernel without loops."""
 MAX_TRIPS = 1e12
 MAX_LISTED, MAX_NAME = 12, 60
+_ADDITIONS = ("IADD", "IADD3", "UIADD3", "VIADD")
 NOTE = (
     "execution counts are GIVEN, not measured: trip counts as stated, conditional code executed by all threads, "
     "accesses contiguous and to device memory (local memory: L1 hits)"
@@ -43,8 +45,9 @@ def parse_trips(texts: Sequence[str]) -> dict[str, float]:
 def executions(program: Program, trips: Mapping[str, float], threads: int) -> MachineCounts:
     """Executions of all blocks by so many `threads`: each block of a loop runs `trips` times per entry of the loop.
 
-    Both ways of a branch run. Raises `UsageError` with the loops that have no trips, for trips of no loop, and for code
-    whose executions do not follow from them.
+    Iterations of the source, by the name of its line, are distributed over an unrolled loop and its remainders. Both
+    ways of a branch run. Raises `UsageError` with the loops that have no trips, for trips of no loop, and for code of
+    unknown control flow.
     """
     turns = _turns_by_loop(program, trips)
     flow, loops = program.flow, program.loops
@@ -69,23 +72,69 @@ def _exact(value: float) -> Count:
 
 def _turns_by_loop(program: Program, trips: Mapping[str, float]) -> list[float]:
     """Trips by index of loop. Raises `UsageError`."""
-    loops = program.loops.loops
+    loops, unrolled = program.loops.loops, unrolled_loops(program)
     found: dict[int, float] = {}
     for name, number in trips.items():
         if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= MAX_TRIPS:
             what = f"trip count {ascii(number)[:40]} of the loop {ascii(name)[1:-1][:MAX_NAME]}"
             raise UsageError(f"{what}: valid: 0 to {MAX_TRIPS:g}")
-        found[_find(program, name)] = float(number)
-    missing = [number for number in range(len(loops)) if number not in found]
+        left = float(number)
+        for loop, iterations in unrolled.get(name) or [(_find(program, name), 1)]:
+            found[loop] = left if iterations == 1 else left // iterations
+            left -= found[loop] * iterations
+    names = {loop: name for name, members in unrolled.items() for loop, _ in members}
+    missing = {names.get(n, loops[n].name): n for n in range(len(loops)) if n not in found}
     if missing:
-        listed = [_description(program, loops[number]) for number in missing[:MAX_LISTED]]
+        listed = [_description(program, name, number, unrolled) for name, number in missing.items()]
         more = f" and {len(missing) - MAX_LISTED} more" if len(missing) > MAX_LISTED else ""
-        example = brief(loops[missing[0]].name, MAX_NAME)
         raise UsageError(
-            f"no trip count of {len(missing)} loop{'s' * (len(missing) > 1)}: {', '.join(listed)}{more}; add the "
-            f"iterations per entry of each, such as --trips {example}=100"
+            f"no trip count of {len(missing)} loop{'s' * (len(missing) > 1)}: {', '.join(listed[:MAX_LISTED])}{more}; "
+            f"add the iterations per entry of each, such as --trips {brief(next(iter(missing)), MAX_NAME)}=100"
         )
     return [found[number] for number in range(len(loops))]
+
+
+def unrolled_loops(program: Program) -> dict[str, list[tuple[int, int]]]:
+    """Loops that the compiler made of one of the source: by its line, their indices and iterations of the source.
+
+    The main body is first; the last one, the remainder, counts single iterations. The ratio of most of their counters
+    and addresses is the number of iterations. Loops around others are not unrolled into several.
+    """
+    loops, found = program.loops.loops, dict[str, list[tuple[int, int]]]()
+    by_line = defaultdict[str, list[int]](list)
+    for number, loop in enumerate(loops):
+        by_line[re.sub(r"#\d+$", "", loop.name)].append(number)
+    around = {loop.parent for loop in loops}
+    for name, numbers in by_line.items():
+        steps = {number: _steps(program, number) for number in numbers}
+        remainders = [number for number in numbers if 1 in steps[number]]
+        if len(numbers) < 2 or len(remainders) != 1 or around & {*numbers}:
+            continue
+        iterations = {n: _ratio(steps[n], steps[remainders[0]]) for n in numbers} | {remainders[0]: 1}
+        if len({*iterations.values()}) == len(numbers) and len({loops[number].parent for number in numbers}) == 1:
+            found[name] = sorted(iterations.items(), key=lambda item: -item[1])
+    return found
+
+
+def _ratio(steps: set[int], of_one: set[int]) -> int:
+    """The ratio that most steps of two loops have, 1 if none is a multiple."""
+    ratios = Counter(a // b for a in steps for b in of_one if a % b == 0 and a > b)
+    return min(ratios, key=lambda ratio: (-ratios[ratio], ratio), default=1)
+
+
+def _steps(program: Program, number: int) -> set[int]:
+    """How far an iteration of a loop, without those inside it, advances each register to which it adds constants."""
+    sums = Counter[str]()
+    blocks = (block for n, block in enumerate(program.flow.blocks) if program.loops.innermost[n] == number)
+    for block in blocks:
+        for each in program.instructions[block.start : block.end]:
+            if each.opcode in _ADDITIONS and not each.predicate and "X" not in each.modifiers:
+                added = [text for text in each.operands[1:] if not re.fullmatch(r"!?U?P[T\d]|U?RZ", text)]
+                constants = [text for text in added if text != each.operands[0]]
+                if len(added) == 2 and len(constants) == 1 and re.fullmatch(r"-?0x[0-9a-f]{1,8}", constants[0]):
+                    value = int(constants[0], 16)
+                    sums[each.operands[0]] += value - (1 << 32) * (value >> 31 > 0)
+    return {abs(value) for value in sums.values() if value}
 
 
 def _find(program: Program, name: str) -> int:
@@ -106,11 +155,17 @@ def _addresses(program: Program, loop: Loop) -> tuple[int, int]:
     return instructions[blocks[loop.header].start].address, instructions[last].address
 
 
-def _description(program: Program, loop: Loop) -> str:
-    first, last = _addresses(program, loop)
-    parent = loop.parent
-    inside = "" if parent is None else f", inside {brief(program.loops.loops[parent].name, MAX_NAME)}"
-    return f"{brief(loop.name, MAX_NAME)} (0x{first:04x} to 0x{last:04x}{inside})"
+def _description(program: Program, name: str, number: int, unrolled: Mapping[str, Sequence[tuple[int, int]]]) -> str:
+    """Name of a loop, where it is, and how it is unrolled."""
+    loops, steps = program.loops.loops, _steps(program, number)
+    parent = loops[number].parent
+    text = "" if parent is None else f", inside {brief(loops[parent].name, MAX_NAME)}"
+    if name in unrolled:
+        sizes = (f"{size} iterations at {_addresses(program, loops[n])[0]:#06x}" for n, size in unrolled[name])
+        return f"{brief(name, MAX_NAME)} (unrolled: {', '.join(sizes)}{text})"
+    first, last = _addresses(program, loops[number])
+    text += f", counts in steps of {min(steps)}" if steps and min(steps) > 1 else ""
+    return f"{brief(name, MAX_NAME)} (0x{first:04x} to 0x{last:04x}{text})"
 
 
 def _per_entry(loops: Sequence[Loop], turns: Sequence[float], loop: int | None) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpudissect.errors import DeviceError, KernelFailed, MachineCodeError, PtxError, UsageError
+from gpudissect.errors import DeviceError, GpudissectError, KernelFailed, MachineCodeError, PtxError, UsageError
 from gpudissect.explanation.ptx import MAX_PTX_BYTES, Module, parse_ptx
 from gpudissect.machine_code.device_code import cubins_for, read_device_code, read_embedded_ptx
 from gpudissect.machine_code.kernel import Cubin, read_cubin
@@ -65,25 +65,25 @@ def _compile(
 ) -> tuple[str, str | None, dict[str, str]]:
     """PTX of CUDA C++, the mangled name of an instance of a template that `kernel` is, and the compiler's version.
 
-    By NVRTC, or by nvcc if the file includes headers of the host.
+    By NVRTC, or by nvcc if NVRTC is missing or the file includes headers of the host.
     """
     source = read_text(file)
     instance = kernel if kernel is not None and "<" in kernel else None
+    from gpudissect.device.cuda.compile import MissingHeader, compile_ptx, compiler_version
+
+    virtual = architecture.replace("sm_", "compute_")
     try:
-        from gpudissect.device.cuda.compile import MissingHeader, compile_ptx, compiler_version
-
-        virtual = architecture.replace("sm_", "compute_")
-        try:
-            text, lowered = compile_ptx(source, file.name, virtual, [file.parent], options, instance)
-            return text, lowered, {"nvrtc": compiler_version()}
-        except MissingHeader as error:
-            return _compile_with_nvcc(file, virtual, options, error), None, {"nvcc": _version("nvcc")}
+        text, lowered = compile_ptx(source, file.name, virtual, [file.parent], options, instance)
+        return text, lowered, {"nvrtc": compiler_version()}
     except ImportError:
-        raise DeviceError("the CUDA compiler is missing: pip install 'gpudissect[cuda13]'") from None
+        reason: GpudissectError = DeviceError("NVRTC is missing: pip install 'gpudissect[cuda13]'")
+    except MissingHeader as error:
+        reason = error
+    return _compile_with_nvcc(file, virtual, options, reason), None, {"nvcc": _version("nvcc")}
 
 
-def _compile_with_nvcc(file: Path, architecture: str, options: Sequence[str], reason: KernelFailed) -> str:
-    """PTX of CUDA C++ by nvcc and the compiler of the host. Raises `KernelFailed`; with `reason` without nvcc."""
+def _compile_with_nvcc(file: Path, architecture: str, options: Sequence[str], reason: GpudissectError) -> str:
+    """PTX of CUDA C++ by nvcc and the compiler of the host. Raises `KernelFailed`, and `reason` without nvcc."""
     try:
         find_tool("nvcc")
     except MachineCodeError:

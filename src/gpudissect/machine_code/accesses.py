@@ -1,6 +1,6 @@
 """Registers that the blocks of a kernel use from before, and leave behind, with the instructions that wrote them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gpudissect.machine_code.flow import Flow, State, merge
 from gpudissect.machine_code.registers import reads, writes
@@ -99,6 +99,39 @@ class Accesses:
             if not self.flow.instructions[index].predicate:
                 written |= self.writes[index]
         return frozenset(arguments)
+
+
+def most_live(flow: Flow) -> tuple[int, int]:
+    """The largest number of general registers whose values are needed at once, and an instruction that has so many.
+
+    Without those of callers while a callee runs. A write under a predicate keeps the value that was there.
+    """
+    read, written = ([_general(names(each)) for each in flow.instructions] for names in (reads, writes))
+    kept = [-1 if each.predicate else ~bits for each, bits in zip(flow.instructions, written, strict=True)]
+    spans = [range(block.start, block.end) for block in flow.blocks]
+    defined, needed, before = [0] * len(spans), [0] * len(spans), None
+    most = 0, 0
+    while before != (before := (tuple(defined), tuple(needed))):
+        for number in flow.order:
+            values = defined[number]
+            for index in spans[number]:
+                values |= written[index]
+            for successor in flow.blocks[number].successors:
+                defined[successor] |= values
+        for number in reversed(flow.order):
+            live = 0
+            for successor in flow.blocks[number].successors:
+                live |= needed[successor] & defined[successor]
+            for index in reversed(spans[number]):
+                most = max(most, ((live | written[index]).bit_count(), index))
+                live = live & kept[index] | read[index]
+            needed[number] = live
+    return most
+
+
+def _general(names: Iterable[str]) -> int:
+    """General registers as bits."""
+    return sum(1 << int(name[1:]) for name in names if name.startswith("R"))
 
 
 def _reached(flow: Flow, entry: int) -> set[int]:

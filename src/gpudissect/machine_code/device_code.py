@@ -46,7 +46,8 @@ def cubins_for(path: Path, architecture: str | None) -> tuple[Cubin, ...]:
     if not data and start.startswith(_ELF):
         _check_whole(path)
     if not data and not start.startswith((_ELF, _FATBIN, _ARCHIVE)):
-        raise MachineCodeError(f"no device code in {path.name!a}: neither a cubin nor an ELF file nor a fatbin")
+        valid = "a cubin, fatbin, ELF file or archive; the name of other kinds ends in .cu, .ptx or .json (profile)"
+        raise MachineCodeError(f"no device code in {path.name!a}: valid: {valid}")
     cubins = (read_cubin(data),) if data else _embedded_cubins(path, architecture)
     return tuple(cubin for cubin in cubins if architecture is None or cubin.architecture == architecture.rstrip("af"))
 

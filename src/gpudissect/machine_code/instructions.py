@@ -20,6 +20,7 @@ from gpudissect.machine_code.tools import run_tool
 NO_BARRIER = 7
 BARRIERS = 6
 """Scoreboard barriers of a warp, SB0 to SB5."""
+_VERSION = "version 13.2 or later is needed"
 _BETWEEN_OPERANDS = re.compile(r",(?![^\[{]*[\]}])")
 
 
@@ -75,7 +76,7 @@ def decode(kernel: Kernel, listing: list[Any], lines: dict[int, Line]) -> tuple[
     if len(listing) * INSTRUCTION_BYTES != len(kernel.code):
         count = len(kernel.code) // INSTRUCTION_BYTES
         raise MachineCodeError(
-            f"nvdisasm printed {len(listing)} instructions of {ascii(kernel.name)[:60]}, not {count}"
+            f"nvdisasm printed {len(listing)} instructions of {ascii(kernel.name)[:60]}, not {count}: {_VERSION}"
         )
     try:
         return tuple(_instructions(kernel.code, listing, lines))
@@ -115,6 +116,6 @@ def _listing(output: bytes, kernel: Kernel) -> list[Any]:
         _, functions = json.loads(output)
         return next(list(f["sass-instructions"]) for f in functions if f["function-name"] == kernel.name)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise MachineCodeError("nvdisasm printed no instructions in JSON: version 13.2 or later is needed") from error
+        raise MachineCodeError(f"nvdisasm printed no instructions in JSON: {_VERSION}") from error
     except StopIteration:
         raise MachineCodeError(f"nvdisasm printed no instructions of {ascii(kernel.name)[:60]}") from None

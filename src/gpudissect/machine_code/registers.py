@@ -6,8 +6,10 @@ registers. Constants (RZ, PT, URZ, UPT) are none. The rules agree with the live 
 """
 
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 
 from gpudissect.machine_code.instructions import Instruction
 
@@ -17,37 +19,11 @@ _PLACE = re.compile(r"U?R(?:\d+|Z)")
 _ADDRESS = re.compile(r"(\w*)\[([^\]]*)\]")
 _BITS = {"64": 64, "96": 96, "128": 128, "256": 256, "F64": 64, "S64": 64, "U64": 64, "TRANS64": 64, "F32x2": 64}
 _WIDE_TYPES = frozenset(("F64", "S64", "U64"))
+_TABLE = tomllib.loads(Path(__file__).with_name("operands.toml").read_text(encoding="utf-8"))
+_OPCODES = {name: frozenset(text.split()) for name, text in _TABLE.items()}
 _ALL_PREDICATES = frozenset(f"P{number}" for number in range(7))
 
 
-def _opcodes(names: str) -> frozenset[str]:
-    return frozenset(names.split())
-
-
-_NO_DESTINATION = _opcodes(
-    "ACQBULK ACQSHMINIT ARRIVES BAR BPT BRA BREAK BRX BRXU BSSY BSYNC CALL CCTL CCTLL CCTLT CGAERRBAR DEPBAR "
-    "ENDCOLLECTIVE ERRBAR EXIT FENCE JMP JMX JMXU KILL LDGDEPBAR LDGSTS MEMBAR NANOSLEEP NOP PREEXIT RED "
-    "REDAS REDG RET ST STAS STG STL STS STSM STTM SURED SUST UBLKCP UBLKPF UBLKRED UCGABAR_ARV UCGABAR_WAIT "
-    "USETMAXREG UTCBAR UTCCP UTCHMMA UTCIMMA UTCOMMA UTCQMMA UTCSHIFT UTMACCTL UTMACMDFLUSH UTMALDG UTMALST "
-    "UTMAPF UTMAREDG UTMASTG WARPGROUP WARPSYNC YIELD"
-)
-_PREDICATE_PAIR = _opcodes("DSETP FSETP HSETP2 ISETP PLOP3 PSETP UDSETP UFSETP UISETP UPLOP3 UPSETP")
-"""Opcodes that write two predicates, their first operands."""
-_PREDICATE_FIRST = _opcodes("ATOM ATOMG ATOMS ELECT IMNMX LOP3 MATCH R2UR SHFL UIMNMX ULOP3 UTCATOMSWS VIMNMX")
-"""Opcodes that may write predicates and then a register."""
-_ONE_PREDICATE = _opcodes("VOTE VOTEU")
-"""Opcodes whose destination is followed by one predicate written and one read."""
-_TEXTURE = _opcodes("TEX TLD TLD4 TMML TXD TXQ")
-_MEMORY = _opcodes(
-    "ATOM ATOMG ATOMS LD LDC LDCU LDG LDL LDS RED REDG ST STAS STG STL STS SUATOM SULD SUST SYNCS ULDC REDAS"
-)
-"""Opcodes whose modifiers give the size of the data."""
-_DOUBLE = _opcodes("DADD DFMA DMNMX DMUL DSET DSETP FADD2 FFMA2 FMUL2 UDADD UDFMA UDMUL")
-"""Opcodes whose data are 64 bits: FP64, and pairs of FP32."""
-_CONVERSION = _opcodes("F2F F2I FRND I2F I2I UF2F UF2I UFRND UI2F")
-_JUMP_BY_REGISTER = _opcodes("BRX BRXU CALL JMX JMXU LEPC RET")
-_MATRIX = _opcodes("BMMA DMMA HMMA IMMA OMMA QMMA")
-_WARPGROUP_MATRIX = _opcodes("BGMMA HGMMA IGMMA QGMMA")
 _SHAPE = re.compile(r"(?:(\d+)x(\d+)x(\d+)|(8|16)(8)(\d+))$")
 _INPUT_BITS = {"BF16": 16, "TF32": 32, "S8": 8, "U8": 8, "S4": 4, "U4": 4, "B1": 1}
 _DEFAULT_INPUT_BITS = {"H": 16, "I": 8, "B": 1, "D": 64, "Q": 8, "O": 4}
@@ -67,14 +43,15 @@ def writes(instruction: Instruction) -> frozenset[str]:
 
 def destination_count(opcode: str, operands: tuple[str, ...]) -> int:
     """Number of leading operands that are written."""
-    if not operands or opcode in _NO_DESTINATION or "[" in operands[0]:
+    if not operands or opcode in _OPCODES["no_destination"] or "[" in operands[0]:
         return 0
-    if opcode in _PREDICATE_PAIR or opcode in _TEXTURE or (opcode.startswith("LD") and _is_place(operands, 1)):
+    has_two = opcode in _OPCODES["predicate_pair"] | _OPCODES["texture"]
+    if has_two or (opcode.startswith("LD") and _is_place(operands, 1)):
         return 2
     if _PREDICATE.fullmatch(operands[0]):
         first = next((n for n, operand in enumerate(operands) if not _PREDICATE.fullmatch(operand)), 0)
-        return first + 1 if opcode in _PREDICATE_FIRST and _is_place(operands, first) else 1
-    limit = 2 if opcode in _ONE_PREDICATE else 3
+        return first + 1 if opcode in _OPCODES["predicate_first"] and _is_place(operands, first) else 1
+    limit = 2 if opcode in _OPCODES["one_predicate"] else 3
     return next((n for n in range(1, limit) if n == len(operands) or not _PREDICATE.fullmatch(operands[n])), limit)
 
 
@@ -102,7 +79,7 @@ def _written(mnemonic: str, operands: tuple[str, ...]) -> frozenset[str]:
         return frozenset(f"P{number}" for number in range(7) if mask >> number & 1)
     for number, operand in enumerate(operands[:count]):
         width = _destination_width(opcode, modifiers)
-        if opcode in _TEXTURE:
+        if opcode in _OPCODES["texture"]:
             components = _texture_components(operands)
             width = min(components, 2) if number else max(components - 2, 0)
         found.update(_registers(operand, width))
@@ -110,45 +87,46 @@ def _written(mnemonic: str, operands: tuple[str, ...]) -> frozenset[str]:
 
 
 def _destination_width(opcode: str, modifiers: list[str]) -> int:
-    if opcode in _CONVERSION:
+    if opcode in _OPCODES["conversion"]:
         types = [text for text in modifiers if re.fullmatch(r"[FSU](?:8|16|32|64)", text)]
         kind = "F64" if opcode.endswith("RND") and "F64" in modifiers else (types or [""])[0]
         written = {"F2I": ("S64", "U64"), "I2F": ("F64",)}.get(opcode.removeprefix("U"), tuple(_WIDE_TYPES))
         return 2 if kind in written else 1
-    if opcode in _MATRIX:
+    if opcode in _OPCODES["matrix"]:
         return _fragments(opcode, modifiers)[0]
-    if opcode in _WARPGROUP_MATRIX:
+    if opcode in _OPCODES["warpgroup_matrix"]:
         return _warpgroup_fragments(opcode, modifiers)[0]
     wide_by_modifier = {"CS2R": "32" not in modifiers, "MOVM": "M832" in modifiers, "LEPC": True}
-    if opcode in _DOUBLE or wide_by_modifier.get(opcode, opcode in ("IMAD", "UIMAD") and "WIDE" in modifiers):
+    is_wide = wide_by_modifier.get(opcode, opcode in ("IMAD", "UIMAD") and "WIDE" in modifiers)
+    if is_wide or opcode in _OPCODES["double"]:
         return 2
-    if opcode in _MEMORY:
+    if opcode in _OPCODES["memory"]:
         return _data_width(modifiers)
     return _vector_width(opcode, modifiers)
 
 
 def _source_width(opcode: str, modifiers: list[str], place: int, operands: tuple[str, ...]) -> int:
-    if opcode in _MATRIX:
+    if opcode in _OPCODES["matrix"]:
         return (*_fragments(opcode, modifiers)[1:], 1, 1)[min(place, 3)]
-    if opcode in _WARPGROUP_MATRIX:
+    if opcode in _OPCODES["warpgroup_matrix"]:
         result, left = _warpgroup_fragments(opcode, modifiers)
         return left if place == 0 else result
-    if opcode in _CONVERSION:
+    if opcode in _OPCODES["conversion"]:
         types = [text for text in modifiers if re.fullmatch(r"[FSU](?:8|16|32|64)", text)]
         read = {"F2I": ("F64",), "I2F": ("S64", "U64")}.get(opcode.removeprefix("U"), tuple(_WIDE_TYPES))
         kinds = types[-1:] if opcode.endswith(("F2F", "RND")) else types
         return 2 if any(kind in read for kind in kinds) else 1
-    if opcode in _DOUBLE or opcode in _JUMP_BY_REGISTER:
+    if opcode in _OPCODES["double"] or opcode in _OPCODES["jump_by_register"]:
         return 2
     if opcode in ("IMAD", "UIMAD"):
         return 2 if place == 2 and ("WIDE" in modifiers or "HI" in modifiers) else 1
     if opcode in ("ISETP", "UISETP", "MATCH"):
         return 2 if _WIDE_TYPES & set(modifiers) else 1
-    if opcode in _TEXTURE:
+    if opcode in _OPCODES["texture"]:
         return 2 if operands[place + 2].startswith("UR") else _texture_width(opcode, modifiers, place, operands)
     if opcode == "SUST" and operands[place].startswith("UR"):
         return 1
-    if opcode in _MEMORY:
+    if opcode in _OPCODES["memory"]:
         return _data_width([text for text in modifiers if text != "TRANS64"])
     return _vector_width(opcode, modifiers)
 
@@ -222,7 +200,7 @@ def _of_address(opcode: str, modifiers: list[str], number: int, operand: str) ->
         is_wide = number == 0 or number >= len(spaces) or spaces[number] == "G"
     for kind, inside in _ADDRESS.findall(operand):
         if kind == "gdesc":
-            widths = (4, 4) if opcode in _WARPGROUP_MATRIX else (2, 2)
+            widths = (4, 4) if opcode in _OPCODES["warpgroup_matrix"] else (2, 2)
         elif kind == "desc" or kind == "cx":
             widths = 2, 2
         elif kind in ("c", "tmem", "idesc"):

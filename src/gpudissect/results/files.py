@@ -24,6 +24,11 @@ MAX_SHOWN = 60  # characters of a wrong value in a message
 MAX_NAME_BYTES = 255  # of a file
 _TEMPORARY = ".gpudissect-"  # beginning of the name of a file that is not complete; short as names are limited
 _EXPECTED = "a result file is written by 'gpudissect discover -o FILE' or 'gpudissect hide -o FILE'"
+_PAGES = (".html", ".htm")
+_OTHERS = {
+    "gpudissect/profile": "it is a profile of a kernel: 'gpudissect explain' reads it as FILE, a result as --machine",
+    "gpudissect/explanation": "it is an explanation: 'gpudissect explain' prints it again from its profile",
+}
 _ALTERED = "the file was altered: use the original, or measure again"
 
 
@@ -105,6 +110,8 @@ def _foreign(schema: Any) -> str:
     name, _, version = schema.partition("/") if isinstance(schema, str) else ("", "", "")
     if name == SCHEMA.partition("/")[0] and version.isdecimal():
         return f"it has schema {schema:.40}, this program reads up to {SCHEMA}: update gpudissect"
+    if isinstance(schema, str) and (kind := _OTHERS.get(schema.rpartition("/")[0])):
+        return kind
     why = f"its schema is {_show(schema)}, not {SCHEMA!r}" if schema else f"it has no schema {SCHEMA!r}"
     return f"{why}; {_EXPECTED}"
 
@@ -159,10 +166,12 @@ def check_ending(path: Path, of: str, endings: Iterable[str]) -> None:
         raise UsageError(f"cannot write {path}: the name {of} must end in {expected}")
 
 
-def check_page(path: Path) -> None:
-    """Make sure that a page has the name of one, so that it does not replace a result. Raises `UsageError`."""
-    if not _is_special(path):
-        check_ending(path, "of a page", (".html", ".htm"))
+def check_names(data: Path | None, page: Path | None) -> None:
+    """Make sure that a page has the name of one and data have not, so that none replaces the other. `UsageError`."""
+    if data is not None and data.suffix in _PAGES:
+        raise UsageError(f"cannot write {data}: -o writes data, which need another name; --html {data} writes a page")
+    if page is not None and not _is_special(page):
+        check_ending(page, "of a page", _PAGES)
 
 
 def check_card(path: Path) -> None:

@@ -1,6 +1,8 @@
 """Result files of schema ``gpudissect/1``: the same content under older names of fields, notes, series and columns."""
 
+import tomllib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from gpudissect.results.model import SCHEMA as CURRENT
@@ -8,31 +10,9 @@ from gpudissect.vocabulary import RENAMED
 from gpudissect.workload.digest import WIRE_NOTES, current_names
 
 SCHEMA = "gpudissect/1"
-SERIES: Mapping[str, str] = {
-    "time of a kernel's start by turn": "start time of a kernel by repetition",
-    "time of a graph's start by turn": "start time of a graph by repetition",
-}
-"""Older names of series."""
-PHRASES: Mapping[str, str] = {
-    "mean of single latencies": "mean access latency",
-    "histogram of single latencies": "histogram of access latencies",
-    "histogram of waits for a block's place": "histogram of block replacement times",
-    "second word": "second access",
-    "earlier turn": "prior accesses",
-    "by ring": "by chain",
-    "not as foretold": "not as predicted",
-}
-"""Older phrases in names of series."""
-COLUMNS: Mapping[str, str] = {
-    "turn": "repetition",
-    "ring": "chain",
-    "earlier turn": "prior accesses",
-    "rounds": "waves",
-    "short": "below_90_percent",
-    "beyond": "overflow_count",
-    "foretold": "predicted",
-}
-"""Older names of columns."""
+_NAMES: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_name("schema1.toml").read_text(encoding="utf-8"))
+SERIES, PHRASES, COLUMNS = (_NAMES[kind] for kind in ("series", "phrases", "columns"))
+"""Older names of series, phrases in such names, names of columns: the current ones."""
 
 
 def convert(content: Mapping[str, Any]) -> dict[str, Any]:

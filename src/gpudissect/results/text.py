@@ -1,8 +1,11 @@
 """Values as text, with units; titles of elements; text from files and drivers without control characters."""
 
+import tomllib
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
 from itertools import groupby
+from pathlib import Path
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Value
@@ -11,40 +14,17 @@ from gpudissect.units import format_bytes
 DECIMAL_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 MAX_UNIT_LENGTH = 100  # characters
 MAX_LISTED_RUNS = 12  # runs of equal numbers in a list that is written out
-_TITLES = {
-    "timer": ("Timer", "timer"),
-    "l1": ("L1 data cache", "L1"),
-    "readonly": ("Read-only data cache", "read-only"),
-    "texture": ("Texture cache", "texture"),
-    "texture_l2": ("Second texture cache", "texture L2"),
-    "constant_l1": ("Constant L1", "constant L1"),
-    "constant_l15": ("Constant L1.5", "constant L1.5"),
-    "l2": ("L2 cache", "L2"),
-    "shared": ("Shared memory", "shared"),
-    "dram": ("Device memory", "DRAM"),
-    "tlb_l1": ("L1 TLB", "L1 TLB"),
-    "tlb_l2": ("L2 TLB", "L2 TLB"),
-    "tlb_l3": ("L3 TLB", "L3 TLB"),
-    "icache_l0": ("L0 instruction cache", "L0 code"),
-    "icache_l1": ("L1 instruction cache", "L1 code"),
-    "icache_l15": ("L1.5 instruction cache", "L1.5 code"),
-    "spectrum_global": ("Latency spectrum, global memory", "spectrum"),
-    "spectrum_global_l2": ("Latency spectrum, bypassing the L1", "spectrum bypassing L1"),
-    "cluster": ("Distributed shared memory of a cluster", "cluster"),
-    "tma": ("Bulk copies (TMA)", "TMA"),
-    "curves": ("All levels by footprint", "curves"),
-    "launch": ("Kernel launch", "launch"),
-    "hiding": ("Latency hiding, streaming loads", "streaming loads"),
-    "hiding_stride2": ("Latency hiding, loads of stride 2", "loads of stride 2"),
-    "hiding_random": ("Latency hiding, random loads", "random loads"),
-    "hiding_rsq": ("Latency hiding, reciprocal square roots", "reciprocal square roots"),
-    "hiding_lds": ("Latency hiding, shared memory", "shared memory loads"),
-}  # element -> title, short title
+_TITLES = Path(__file__).with_name("titles.toml")  # element -> title, short title
 
 
 def title_of(element: str, *, short: bool = False) -> str:
     """Title of an element; its own name where it has no other."""
-    return _TITLES.get(element, (element, element))[short]
+    return _titles().get(element, (element, element))[short]
+
+
+@cache
+def _titles() -> dict[str, list[str]]:
+    return tomllib.loads(_TITLES.read_text(encoding="utf-8"))
 
 
 SPECTRUM = {

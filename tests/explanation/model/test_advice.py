@@ -58,17 +58,20 @@ def trial_of(kernel, *, warps=lambda warps: warps, **facts):
     ("kernel", "text", "place", "least", "is_limit"),
     [
         ("histogram_shared", "earlier", "histogram.cu:15) and 31 more", 0.3, True),
-        ("histogram_shared", "two elements", "warps wait for these loads", 0.2, False),
-        ("scan", "twice as many loads", "LDG.E (0x00b0, scan.cu:18); warps wait for this load", 0.2, False),
-        ("pointer_chase", "Reuse", "pointer_chase.cu:7", 0.5, True),
-        ("pointer_chase", "two elements", "pointer_chase.cu:7", 0.3, False),
+        ("histogram_shared", "two elements", "warps wait for these loads", 0.2, True),
+        ("scan", "twice as many loads", "LDG.E (0x00b0, scan.cu:18); warps wait for this load", 0.2, True),
+        ("random_forest", "Keep data", "new to the block", 0.2, True),
+        ("pointer_chase", "two elements", "pointer_chase.cu:7", 0.3, True),
         ("transpose_naive", "Coalesce", "the 4 stores at transpose.cu:10", 0.7, True),
         ("random_forest", "Coalesce", "LDG.E (0x0c50, random_forest.cu:16) and 10 more", 0.03, True),
-        ("histogram_global", "Coalesce", "histogram.cu:25", 0.7, True),
+        ("histogram_global", "Sort the updates", "4 MiB of words do not fit in shared memory", 0.7, True),
+        ("lennard_jones", "sort the data", "the 2 loads at lennard_jones.cu:12", 0.3, True),
         ("transpose_conflicts", "bank conflicts", "transpose.cu:", MIN_GAIN, False),
         ("mandelbrot", "same path", "19.1 of 32 threads are active at mandelbrot.cu:13", 0.3, True),
         ("wave_equation", "grid of 792 blocks", "396 blocks and a grid-stride loop", 0.2, False),
-        ("wave_equation", "at most 32 registers per thread (now 40)", "64 warps per SM instead of 48", 0.2, False),
+        ("wave_equation", "at most 32 registers per thread (now 40)", "0.97 waves instead of 1.29", 0.2, True),
+        ("wave_equation", "at most 32 registers", "37 are needed at wave_equation.cu:19", 0.2, True),
+        ("binomial_options", "several steps", "510 barriers of each warp", 0.2, True),
     ],
 )
 def test_advice_has_a_gain_and_a_source_line(kernel, text, place, least, is_limit):
@@ -82,10 +85,11 @@ def test_advice_has_a_gain_and_a_source_line(kernel, text, place, least, is_limi
     [
         ("pointer_chase", "earlier"),  # each load needs the result of the one before
         ("scan", "earlier"),  # one load of each warp
-        ("scan", "Reuse"),  # every word is read once
+        ("half_gemv", "Keep data"),  # the matrix is read once, the vector is in the L1
+        ("pointer_chase", "Keep data"),  # random words
+        ("sgemm", "registers per thread"),  # 114 are needed
         ("scan", "grid"),  # many full waves
         ("scan", "same path"),
-        ("hash_table", "hit the L2"),
         ("histogram_global", "Combine"),  # a million words
     ],
 )
@@ -93,16 +97,30 @@ def test_no_change_is_tried_that_the_kernel_does_not_allow(kernel, text):
     assert found(kernel, text) is None and found(kernel, text, among="rejected") is None
 
 
+@pytest.mark.parametrize(
+    ("kernel", "fact"),
+    [
+        ("half_gemv", "already at the bandwidth of device memory, which moves each byte once"),
+        ("embedding", "MiB for arrays of 549 MiB"),
+        ("monte_carlo", "are integer instructions); most are at monte_carlo.cu:21 (29%)"),
+        ("scan", ""),
+    ],
+)
+def test_a_hint_names_what_applies(kernel, fact):
+    hint = explained(kernel).hint
+    assert fact in hint and bool(hint) == bool(fact) and "diverge" not in hint
+
+
 def test_warps_on_one_path_take_as_long_as_the_kernel_that_has_them():
     lanes, warps = explained("black_scholes_kind_by_lane"), explained("black_scholes_kind_by_warp")
     gain = found("black_scholes_kind_by_lane", "same path").gain
-    assert (1 - gain) * lanes.point.predicted == pytest.approx(warps.point.predicted, rel=0.05)
+    assert (1 - gain) * lanes.point.predicted == pytest.approx(warps.point.predicted, rel=0.1)
 
 
 def test_warps_on_one_path_move_as_many_bytes():
     kernel = explained("bfs_bottom_up")
     assert kernel.point.limiter == "l2"
-    assert found("bfs_bottom_up", "same path").gain < 1 - kernel.bounds["l2"] / kernel.point.predicted + 0.02
+    assert found("bfs_bottom_up", "same path").gain < 1 - kernel.bounds["l2"] / kernel.point.predicted + 0.04
 
 
 def test_a_grid_of_too_few_blocks_is_divided():

@@ -54,6 +54,32 @@ def test_a_block_that_does_not_fit_is_refused_with_numbers(changes, facts):
     assert all(fact in str(error.value) for fact in facts), error.value
 
 
+@pytest.mark.parametrize("kernel", ["varint_decode", "spmv_warp_per_row"])
+def test_warps_needed_are_those_with_the_l1_of_the_launch(kernel):
+    found = explained(kernel)
+    best = min(point.predicted for point in found.curve)
+    with_small_l1 = min(point.warps_per_sm for point in found.curve if best >= 0.9 * point.predicted)
+    assert found.curve[0].l1_bytes == 21 << 10 < 200 << 10 <= found.point.l1_bytes
+    assert found.warps_for_90 < with_small_l1 <= found.point.warps_per_sm
+
+
+@pytest.mark.parametrize(
+    ("kernel", "limiter", "opcodes"),
+    [
+        ("half_gemv", "memory", ("LDG",)),
+        ("histogram_global", "l2", ("RED",)),
+        ("binomial_options", "adu", ("BAR", "LDC")),
+        ("varint_decode", "alu", ("ISETP", "LOP3", "SHF", "IADD3", "VIADD", "SEL", "LEA", "PRMT", "I2F", "MOV")),
+    ],
+)
+def test_instructions_share_the_work_of_what_limits(kernel, limiter, opcodes):
+    found = explained(kernel)
+    shares = [line.limiting for line in found.lines]
+    executing = [line for line in found.lines if any(each in line.text for each in opcodes)]
+    assert found.point.limiter == limiter and sum(shares) == pytest.approx(1)
+    assert sum(line.limiting for line in executing) > 0.9
+
+
 def test_a_profile_without_counts_is_damaged():
     with pytest.raises(UsageError, match="counts is empty: the profile is damaged, record it again"):
         explain_profile(recorded("scan").model_copy(update={"counts": ()}), [H200])

@@ -8,7 +8,7 @@ import pytest
 
 from gpudissect.errors import UsageError
 from gpudissect.explanation.model.card import card_of
-from gpudissect.explanation.model.costs import PIPES, SHARED_PIPES, cost_of
+from gpudissect.explanation.model.costs import PIPES, REFUSED, SHARED_PIPES, cost_of
 from gpudissect.machine_code import units
 from gpudissect.machine_code.instructions import Instruction
 from gpudissect.results.files import load
@@ -31,7 +31,13 @@ def cost(mnemonic, predicate="", card=CARD):
     return cost_of(each, units.use(each, 90), card)
 
 
-@pytest.mark.parametrize("opcode", OPCODES)
+@pytest.mark.parametrize("opcode", sorted(REFUSED))
+def test_what_has_no_measured_cost_nor_a_like_one_is_refused(opcode):
+    with pytest.raises(UsageError, match=opcode):
+        cost(opcode)
+
+
+@pytest.mark.parametrize("opcode", sorted(set(OPCODES) - REFUSED))
 def test_each_opcode_has_a_pipe_and_an_interval(opcode):
     found = cost(opcode)
     assert found.pipe in (*PIPES, *SHARED_PIPES, "tex", "tma")

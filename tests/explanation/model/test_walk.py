@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from gpudissect.explanation.counts import Count
+from gpudissect.explanation.instrument import BlockCount
+from gpudissect.explanation.mapping import MachineCounts
+from gpudissect.explanation.model.assess import Facts, relative_executions
+from gpudissect.explanation.model.traffic import SampledWarp
 from gpudissect.explanation.model.walk import walk
+from gpudissect.explanation.packing import Trace
 from tests.explanation.sources import NAMES
 from tests.explanation.test_mapping import UNDETERMINED, mapped
 
@@ -58,3 +63,13 @@ def test_lanes_that_diverge_enter_a_loop_together():
     changed = replace(counts, warps=tuple(Count(value, value, value) for value in longest_lane))
     lengths = [variant.size for variant in walk(program, changed, WARPS, 200).variants]
     assert max(lengths) < 1.5 * min(lengths)
+
+
+def test_no_sampled_warp_skips_what_every_warp_executes_once():
+    one, half = Count(64.0, 64.0, 64.0), Count(32.0, 32.0, 32.0)
+    origin = (("k", 1), ("k", 1), None)  # code of the block that half of the warps skip stands in the entry
+    counts = MachineCounts((one,) * 3, (one, half, half), {}, {}, origin, ())
+    blocks = {("k", 0): BlockCount(64, 2048, 1024), ("k", 1): BlockCount(32, 1024, 0)}
+    traces = [Trace(np.array(visited), *(np.zeros(0),) * 5) for visited in ([0, 1], [0])]
+    facts = Facts(32, 64, 0, blocks, (), [SampledWarp(0, trace) for trace in traces], {})
+    assert relative_executions(facts, counts).tolist() == [[1, 2, 1], [1, 0, 1]]

@@ -6,6 +6,7 @@ of its own release or older (and no test has read what the driver makes of PTX).
 
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,17 +24,11 @@ Code = tuple[str, ...]
 _STANDARD = "c++17"
 _DIGEST_BYTES = 32  # of SHA-256
 _NO_HEADER = "cannot open source file"
+_CCCL = re.compile(r'source file "(nv|cuda|cub|thrust)/')  # headers of CCCL, which cooperative_groups.h includes
 _MAX_ERRORS, _ERROR_CHARACTERS = 3, 200  # of a user's source that does not compile
 _OWN_OPTIONS = (
-    "-arch",
-    "--gpu-architecture",
-    "-dlto",
-    "--dlink-time-opt",
-    "-G",
-    "--device-debug",
-    "-ptx",
-    "-rdc",
-    "-dc",
+    *("-arch", "--gpu-architecture", "-dlto", "--dlink-time-opt"),
+    *("-G", "--device-debug", "-ptx", "-rdc", "-dc"),
 )
 
 
@@ -86,7 +81,7 @@ def compile_ptx(
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             log = bytearray(nvrtc.nvrtcGetProgramLogSize(program)[1])
             nvrtc.nvrtcGetProgramLog(program, log)
-            reason = _first_errors(log.decode("utf-8", "replace")) or status.name
+            reason = first_errors(log.decode("utf-8", "replace")) or status.name
             kind = MissingHeader if _NO_HEADER in reason else KernelFailed
             raise kind(f"{name} did not compile for {arch}: {reason}")
         ptx = bytearray(nvrtc.nvrtcGetPTXSize(program)[1])
@@ -97,13 +92,14 @@ def compile_ptx(
         nvrtc.nvrtcDestroyProgram(program)
 
 
-def _first_errors(log: str) -> str:
+def first_errors(log: str) -> str:
     """The first errors of a log of NVRTC in one printable line."""
     lines = [line.strip() for line in log.rstrip("\0").splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line] or lines
     text = "; ".join(ascii(line)[1:-1][:_ERROR_CHARACTERS] for line in errors[:_MAX_ERRORS])
     if _NO_HEADER in text:
-        text += "; NVRTC has no headers of the host: name a folder with --compile-option=-IDIR, or leave them out"
+        hint = "NVRTC has no headers of the host: name a folder with --compile-option=-IDIR, or leave them out"
+        text += "; pip install nvidia-cuda-cccl" if _CCCL.search(text) else f"; {hint}"
     return text
 
 

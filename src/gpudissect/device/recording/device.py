@@ -124,14 +124,10 @@ class Recorder(Device):
         if text not in self._contexts:  # thousands of traces share a few contexts: write each once
             self._contexts[text] = len(self._contexts)
             entries.append(({"context": context}, b""))
-        arrays: list[Entry] = []
-        chunks: list[bytes] = []
-        for label, array in trace.arrays.items():
-            description, data = _pack(label, array, workload)
-            arrays.append({"name": WIRE_ARRAYS.get(label, label), **description, "packed": len(data)})
-            chunks.append(data)
+        packed = [(WIRE_ARRAYS.get(key, key), *_pack(key, array, workload)) for key, array in trace.arrays.items()]
+        arrays = [{"name": label, **description, "packed": len(data)} for label, description, data in packed]
         entry = {"trace": name, "what": _summary(workload), "context": self._contexts[text], "arrays": arrays}
-        return [*entries, (entry, b"".join(chunks))]
+        return [*entries, (entry, b"".join(data for *_, data in packed))]
 
     def _write(self, entries: Sequence[tuple[Entry, bytes]]) -> None:
         if self._disk_error is not None:
@@ -168,10 +164,7 @@ class RecordedGpu(Device):
 
     @classmethod
     def open(cls, folder: FilePath, *, partial: bool = False) -> Self:
-        """Read and check a recording; `partial` accepts one that was cut off, as far as it goes.
-
-        Raises `RecordingError` for one that is missing, foreign, newer, altered or cut off.
-        """
+        """Read and check a recording, see `gpudissect.device.recording.format.read`; raises `RecordingError`."""
         return cls(folder, read(folder, partial=partial))
 
     @property
@@ -226,7 +219,8 @@ class RecordedGpu(Device):
                 packed, data = data[: description["packed"]], data[description["packed"] :]
                 array = _unpack(label, description, packed, workload, arrays, math.prod(shapes[label]))
                 shape = shapes[label]
-                shorter = label in SHORTER and array.ndim == 1 and array.size <= shape[0]
+                may_lack = label in SHORTER or (isinstance(workload, Mix) and workload.silent)
+                shorter = may_lack and array.ndim == 1 and array.size <= shape[0]
                 if array.shape != shape and not shorter:
                     raise RecordingError(f"array {label!r} has shape {array.shape}, that of the workload is {shape}")
                 arrays[label] = array
@@ -298,8 +292,7 @@ def _planned(label: str, workload: Workload) -> Array | None:
 
 
 def _pack(label: str, array: Array, workload: Workload) -> tuple[Entry, bytes]:
-    planned = _planned(label, workload)
-    if planned is not None and np.array_equal(planned, array):
+    if (planned := _planned(label, workload)) is not None and np.array_equal(planned, array):
         return {"code": "planned", "sha": codec.fingerprint(array)}, b""
     return codec.pack(array)
 
@@ -309,8 +302,7 @@ def _unpack(
 ) -> Array:
     if description["code"] != "planned":
         return codec.unpack(description, data, max_values, arrays)
-    planned = _planned(label, workload)
-    if planned is None or codec.fingerprint(planned) != description["sha"]:
+    if (planned := _planned(label, workload)) is None or codec.fingerprint(planned) != description["sha"]:
         raise RecordingError("this version visits the offsets in another order than the version that recorded")
     return planned
 

@@ -4,12 +4,14 @@
 line ``{"end": ...}``. ``arrays.bin`` holds the bytes of all entries, one after the other; ``bytes`` of an entry is
 their number. Every line ends with ``check``: 16 hexadecimal digits of a SHA-256 over the check of the line before, the
 line's own text and its bytes. So any altered byte is detected, and a recording without its closing line is known to be
-cut off. Nothing is executed or unpickled. Arrays are packed by `codec`. Schema 1 has fewer codes and is read as well.
+cut off. Nothing is executed or unpickled. Arrays are packed by `codec`. Also read are schema 1, which has fewer codes,
+and an index that was compressed with gzip.
 """
 
 import hashlib
 import json
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import RawIOBase
@@ -21,8 +23,10 @@ from gpudissect.errors import RecordingError, UsageError
 SCHEMA_NAME = "gpudissect-recording"
 SCHEMA_VERSION = 2
 INDEX = "recording.jsonl"
+COMPRESSED_INDEX = "recording.jsonl.gz"
 ARRAYS = "arrays.bin"
 MAX_FILE_BYTES = 1 << 31  # recordings have megabytes; a disk image is refused
+MAX_UNPACKED_BYTES = 1 << 27  # of a compressed index: 18 times that of a whole survey
 MAX_LINE_BYTES = 1 << 22  # lines of the index have up to some kilobytes
 
 _LINE = re.compile(rb'(\{.*),"check":"([0-9a-f]{16})"\}')
@@ -30,7 +34,7 @@ _LINE = re.compile(rb'(\{.*),"check":"([0-9a-f]{16})"\}')
 
 def is_recording(folder: FilePath) -> bool:
     """Whether a folder looks like a recording."""
-    return (folder / INDEX).is_file()
+    return (folder / INDEX).is_file() or (folder / COMPRESSED_INDEX).is_file()
 
 
 class Writer:
@@ -105,7 +109,7 @@ def read(folder: FilePath, *, partial: bool = False) -> Recording:
 
     Raises `RecordingError`, in one line, for one that is missing, foreign, newer, altered or cut off.
     """
-    index, arrays = _read_file(folder, INDEX), _read_file(folder, ARRAYS)
+    index, arrays = _read_index(folder), _read_file(folder, ARRAYS)
     _check_schema(folder, index)
     entries = list(_checked_entries(folder, index, arrays))
     end = entries[-1][0].get("end") if len(entries) > 1 else None
@@ -117,8 +121,21 @@ def read(folder: FilePath, *, partial: bool = False) -> Recording:
         raise RecordingError(f"recording {folder} is damaged: {ARRAYS} has {len(arrays)} bytes, its lines claim {used}")
     if not entries:
         raise RecordingError(f"recording {folder} is cut off within its header")
-    last = len(entries) if end is None else len(entries) - 1
-    return Recording(entries[0][0], tuple(entries[1:last]), end)
+    return Recording(entries[0][0], tuple(entries[1:] if end is None else entries[1:-1]), end)
+
+
+def _read_index(folder: FilePath) -> bytes:
+    """The index; a compressed one as far as it goes, at most `MAX_UNPACKED_BYTES`."""
+    if (folder / INDEX).exists() or not (folder / COMPRESSED_INDEX).exists():
+        return _read_file(folder, INDEX)
+    unpacker, damaged = zlib.decompressobj(zlib.MAX_WBITS | 16), f"recording {folder} is damaged: {COMPRESSED_INDEX}"
+    try:
+        index = unpacker.decompress(_read_file(folder, COMPRESSED_INDEX), MAX_UNPACKED_BYTES)
+    except zlib.error as error:
+        raise RecordingError(f"{damaged}: {error}") from None
+    if unpacker.unconsumed_tail or unpacker.unused_data:
+        raise RecordingError(f"{damaged} unpacks to more than {MAX_UNPACKED_BYTES} bytes, or goes on after its end")
+    return index
 
 
 def _read_file(folder: FilePath, name: str) -> bytes:
@@ -142,8 +159,8 @@ def _check_schema(folder: FilePath, index: bytes) -> None:
     if match is None:
         raise RecordingError(f"recording {folder} is damaged or foreign: {INDEX} does not start with its schema")
     if (version := int(match.group(1))) > SCHEMA_VERSION:
-        newer = f"has schema {version}, this program reads up to {SCHEMA_VERSION}"
-        raise RecordingError(f"recording {folder} {newer}: update gpudissect")
+        newer = f"schema {version}, this program reads up to {SCHEMA_VERSION}"
+        raise RecordingError(f"recording {folder} has {newer}: update gpudissect")
 
 
 def _checked_entries(folder: FilePath, index: bytes, arrays: bytes) -> Iterator[tuple[Entry, bytes]]:

@@ -14,7 +14,7 @@ from gpudissect.explanation.model._memory import load, request
 from gpudissect.explanation.model._state import Int, State
 from gpudissect.simulation.cache.compiled import F64, compiled, inlined
 
-WINDOW = 2.0  # cycles after its issue in which an instruction reads its operands, unless one bank has to read more
+WINDOW = 1.0  # cycles after its issue in which an instruction reads its operands, unless one bank has to read more
 
 
 @inlined
@@ -84,7 +84,8 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
         state.residents[resident, column.B_ARRIVED] += 1
         _open_barrier(state, resident, t)
         return
-    _next(state, w, t + np.int64(row[column.STALL]))
+    is_next = state.path[warps[w, column.W_POSITION]] == instruction + 1
+    _next(state, w, t + np.int64(row[column.STALL] if is_next else row[column.JUMP]))
 
 
 @inlined
@@ -146,13 +147,13 @@ def _start_block(state: State, resident: Int, t: Int) -> None:
     job[column.J_STARTED] += 1
     for w in range(resident * per_block, (resident + 1) * per_block):
         number = state.residents[resident, column.B_NUMBER] * per_block + w - resident * per_block
-        variant = number % (state.starts.size - 1)
+        variant = number % state.spans.shape[0]
         warps[w, column.W_STORED] = t
         warps[w, column.W_NUMBER] = number
         warps[w, column.W_SLOT] = number % state.loads.begins.shape[0]
         warps[w, column.W_LAP] = number // state.loads.begins.shape[0]
         state.loads.cursors[w, :] = 0
-        warps[w, column.W_POSITION], warps[w, column.W_END] = state.starts[variant], state.starts[variant + 1]
+        warps[w, column.W_POSITION], warps[w, column.W_END] = state.spans[variant, 0], state.spans[variant, 1]
         for barrier in range(column.BARRIERS):
             warps[w, column.W_BARRIERS + barrier] = t
         _next(state, w, t)

@@ -108,7 +108,7 @@ def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Flo
         place = find(l1, line)
         if place == NONE:
             place = victim(l1, line, start)
-            start = max(start, l1.filled[place])
+            start = max(start, l1.filled[place] - row[column.LATENCY])
             insert(l1, place, line)
         else:
             use(l1, place)

@@ -20,9 +20,10 @@ BARRIERS = 6
 # in the L2 at most; L2_BYTES, DRAM_BYTES, LINK: bytes from the L2, from memory, and between SM and L2. With one these
 # are shares of lines, and bytes of sectors, that miss the L1. FAR: share of the hits in the L2 that are in the far
 # partition. IS_WHOLE: the sample has all requests of the access; a warp on a longer path repeats its last one.
+# STALL, JUMP: cycles to the next instruction, if that is the one behind it, and if it is another.
 (STALL, WAITS, SETS, READS, PIPE, INTERVAL, IS_EITHER, SHARED, SHARED_INTERVAL, LATENCY, READ_LATENCY) = range(11)
 (KIND, IN_SM, IN_L2, L2_BYTES, L2_MORE, L2_WRITTEN, DRAM_BYTES, LINK, FAR, ACCESS, IS_WHOLE) = range(11, 22)
-EVEN, ODD, EVEN_AFTER, ODD_AFTER, INSTRUCTION = range(22, 27)
+JUMP, EVEN, ODD, EVEN_AFTER, ODD_AFTER, INSTRUCTION = range(22, 28)
 PLAIN, LOAD, STORE, BARRIER = range(4)
 FMA, HEAVY = 0, 1  # the first pipes of a scheduler
 
@@ -76,7 +77,7 @@ class State(NamedTuple):
     machine: F64  # (M_SIZE,)
     instructions: F64  # (instructions, INSTRUCTION)
     path: I64  # instructions of warps in order, one path after the other
-    starts: I64  # (paths + 1,), where each path starts, and the last one ends
+    spans: I64  # (warps in turn, 2), start and end of the path of each
     job: I64  # (J_SIZE,)
     warps: I64  # (warps, W_SIZE)
     residents: I64  # (resident blocks, B_SIZE)

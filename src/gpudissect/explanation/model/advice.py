@@ -4,30 +4,45 @@ Some gains are upper limits (`Advice.is_limit`): the model without a wait, or wi
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 from gpudissect.explanation.counts import Count
 from gpudissect.explanation.model.advice_latency import fewer_barriers, fewer_waits, more_in_flight
-from gpudissect.explanation.model.advice_memory import combined_atomics, fewer_passes, nearer_cache, no_local_memory
-from gpudissect.explanation.model.assess import MAX_PATH, Assessment
+from gpudissect.explanation.model.advice_memory import (
+    combined_atomics,
+    fewer_passes,
+    no_local_memory,
+    reuse_in_block,
+)
+from gpudissect.explanation.model.assess import MAX_PATH
 from gpudissect.explanation.model.occupancy import RESERVED_SHARED, SHARED_UNIT
-from gpudissect.explanation.model.predict import Prediction
-from gpudissect.explanation.model.requests import TAG_BANKS, Requests
-from gpudissect.explanation.model.trial import Trial
+from gpudissect.explanation.model.requests import SECTOR, TAG_BANKS, Requests
+from gpudissect.explanation.model.trial import GLOBAL, Trial
 from gpudissect.explanation.model.walk import walk
-from gpudissect.explanation.result import Advice, Line
+from gpudissect.explanation.result import Advice
 from gpudissect.explanation.sentences import CONVERGED_THREADS, MIN_FILL, address_of, source_of
-from gpudissect.units import WARP_SIZE, format_bytes
+from gpudissect.machine_code.accesses import most_live
+from gpudissect.units import WARP_SIZE, format_bytes, format_bytes_rounded
+
+FP32 = ("FADD", "FMUL", "FFMA")
+INTEGER = ("IMAD", "IADD", "LEA", "SHF", "LOP", "ISETP", "VIADD", "IMNMX", "VIMNMX", "PRMT", "IABS")
+MIN_SHARE_OF_KIND = 0.15  # of the instructions that a warp executes, from which a kind is named
+MIN_USED = 0.9  # of the bytes that memory moves, or of its time: then nearly all
+MIN_LIVE = 0.75  # of the registers needed at once, below which another order of instructions does not avoid spills
+OTHER_REGISTERS = 4  # beside those needed at once, of 80 kernels: the stack pointer, and gaps before aligned ones
 
 
-def advise(assessment: Assessment, found: Prediction, lines: Sequence[Line]) -> tuple[Advice, ...]:
-    """What was tried, largest gain first; `lines` has the instructions of the program in their order."""
-    trial = Trial(assessment, found, lines)
-    tried = [*fewer_passes(trial), *nearer_cache(trial), *combined_atomics(trial), *no_local_memory(trial)]
+def advise(trial: Trial) -> tuple[Advice, ...]:
+    """What was tried, largest gain first."""
+    found = trial.found
+    tried = [*fewer_passes(trial), *reuse_in_block(trial), *combined_atomics(trial), *no_local_memory(trial)]
     tried += [*full_waves(trial), *smaller_blocks(trial), *converged(trial)]
     if found.limiter == "latency":
-        tried += [*more_blocks(trial), *fewer_waits(trial), *more_in_flight(trial), *fewer_barriers(trial)]
+        tried += [*more_blocks(trial), *fewer_waits(trial), *more_in_flight(trial)]
+    if found.limiter in ("latency", "adu"):
+        tried += fewer_barriers(trial)
     return tuple(sorted(tried, key=lambda each: -each.gain))
 
 
@@ -119,16 +134,77 @@ def more_blocks(trial: Trial) -> Iterator[Advice]:
     if len(occupancy.limits) != 1 or occupancy.limits[0] in ("warps", "blocks") or min(others) <= trial.own:
         return
     advice = []
+    live, index = most_live(trial.program.flow)
+    place_name = source_of(trial.lines[index]) or address_of(trial.lines[index].address)
     for blocks in range(trial.own + 1, min(min(others), trial.own + 4) + 1):
         warps, now = (each * trial.launch.warps_per_block for each in (blocks, trial.own))
+        waves = [trial.launch.blocks / (each * card.sms) for each in (trial.own, blocks)]
+        evidence, is_limit = f"predicted with {blocks} blocks per SM instead of {trial.own}", False
+        if math.ceil(waves[1]) < math.ceil(waves[0]):
+            evidence += f": {waves[1]:.2f} waves instead of {waves[0]:.2f}"
         if occupancy.limits[0] == "registers":
             most = card.registers // card.schedulers // (-(-warps // card.schedulers) * WARP_SIZE) // 8 * 8
+            if most < MIN_LIVE * live:
+                break
             text = f"Use at most {most} registers per thread (now {kernel.registers})"
+            is_limit = most < live + OTHER_REGISTERS
+            if is_limit:
+                evidence += f"; {live} are needed at {place_name}; upper limit: no spills"
         else:
             most = (card.shared_bytes // blocks - RESERVED_SHARED) // SHARED_UNIT * SHARED_UNIT
             used = kernel.shared_bytes + trial.assessment.facts.dynamic_shared
             text = f"Use at most {format_bytes(most)} of shared memory per block (now {format_bytes(used)})"
         text += f": {warps} warps per SM instead of {now}"
-        evidence = f"predicted with {blocks} blocks per SM instead of {trial.own}"
-        advice.append(Advice(text=text, gain=trial.gain(trial.time(resident=blocks)), evidence=evidence))
-    yield max(advice, key=lambda each: each.gain)
+        gain = trial.gain(trial.time(resident=blocks))
+        advice.append(Advice(text=text, gain=gain, is_limit=is_limit, evidence=evidence))
+    if advice:
+        yield max(advice, key=lambda each: each.gain)
+
+
+def hint_of(trial: Trial) -> str:
+    """What needs less of the limiting resource, as far as it applies to this kernel; empty if nothing is known."""
+    if trial.found.limiter == "issue":
+        return _fewer_instructions(trial)
+    return _fewer_bytes(trial) if trial.found.limiter == "memory" else ""
+
+
+def _fewer_instructions(trial: Trial) -> str:
+    """Kinds of instructions that are many, and the source lines with most."""
+    executed, program = trial.executed, trial.program
+    kinds, places = Counter[str](), Counter[str]()
+    for index, (instruction, use) in enumerate(zip(program.instructions, program.uses, strict=True)):
+        if instruction.opcode.startswith(INTEGER):
+            kinds["simpler or 32-bit index arithmetic ({:.0%} are integer instructions)"] += executed[index]
+        elif instruction.opcode in FP32:
+            kinds["tensor cores or a smaller type ({:.0%} are FP32 arithmetic)"] += executed[index]
+        elif use.access and (use.bytes or WARP_SIZE) <= 4:
+            kinds["wider loads and stores ({:.0%} access at most 4 bytes per thread)"] += executed[index]
+        elif use.unit == "cbu":
+            kinds["unrolled loops or fewer branches ({:.0%} are branches)"] += executed[index]
+        places[source_of(trial.lines[index])] += executed[index]
+    total = sum(places.values())
+    parts = [name.format(count / total) for name, count in kinds.most_common() if count >= MIN_SHARE_OF_KIND * total]
+    most = [f"{place} ({count / total:.0%})" for place, count in places.most_common(3) if place]
+    text = f"execute fewer instructions{': ' if parts else ''}{', '.join(parts)}"
+    return f"{text}; most are at {', '.join(most)}" if most else text
+
+
+def _fewer_bytes(trial: Trial) -> str:
+    """Whether device memory moves each byte of the arrays once, and all that it moves is used."""
+    moved = used = 0.0
+    for index, each in trial.found.requests.items():
+        if trial.program.uses[index].space in GLOBAL:
+            size = trial.warps * trial.executed[index] * each.sectors * SECTOR * each.from_memory
+            moved += size
+            used += size * min(1.0, each.lanes * (trial.program.uses[index].bytes or 4) / (each.sectors * SECTOR or 1))
+    arrays = trial.assessment.facts.allocated
+    if not moved or not arrays:
+        return ""
+    if used < MIN_USED * moved:
+        return f"move fewer bytes: {used / moved:.0%} of those moved are used"
+    if moved > arrays / MIN_USED:
+        sizes = f"{format_bytes_rounded(moved)} for arrays of {format_bytes_rounded(arrays)}"
+        return f"device memory moves {sizes}: let blocks that run together access the same data, or use smaller types"
+    is_full = trial.found.bounds["memory"] >= MIN_USED * trial.found.nanoseconds
+    start = "already at the bandwidth of device memory, which" if is_full else "device memory"
+    return f"{start} moves each byte once: smaller types, or fusion with the kernel before or after, move fewer"

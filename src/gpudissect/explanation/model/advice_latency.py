@@ -49,27 +49,22 @@ def more_in_flight(trial: Trial) -> Iterator[Advice]:
         f"process two elements per thread and iteration, starting with {places}"
     )
     evidence = (
-        f"{_wait(trial.program, producers, stall)}; "
-        f"modelled as twice the resident blocks ({2 * trial.own} instead of {trial.own}), without more registers"
+        f"{_wait(trial.program, producers, stall)}; upper limit: "
+        f"as twice the resident blocks ({2 * trial.own} instead of {trial.own}), without more registers"
     )
-    yield Advice(text=text, gain=trial.gain(trial.time(resident=2 * trial.own)), evidence=evidence)
+    yield Advice(text=text, gain=trial.gain(trial.time(resident=2 * trial.own)), is_limit=True, evidence=evidence)
 
 
 def fewer_barriers(trial: Trial) -> Iterator[Advice]:
     """No barriers of blocks."""
     costs = trial.assessment.costs
-    barriers = {
-        index: float(trial.executed[index])
-        for index, cost in enumerate(costs)
-        if cost.element == "barrier" and trial.executed[index]
-    }
-    if not barriers:
-        return
-    free = tuple(replace(cost, element=None) if index in barriers else cost for index, cost in enumerate(costs))
-    text = f"Use fewer barriers, or smaller blocks: {trial.places(barriers)}"
-    evidence = f"{sum(barriers.values()):.3g} barriers of each warp; upper limit: no barriers"
-    gain = trial.gain_of(replace(trial.assessment, costs=free))
-    yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
+    executed = {index: float(trial.executed[index]) for index, cost in enumerate(costs) if cost.element == "barrier"}
+    barriers = {index: count for index, count in executed.items() if count}
+    if barriers:
+        text = f"Use fewer barriers: several steps between two, or smaller blocks: {trial.places(barriers)}"
+        evidence = f"{sum(barriers.values()):.3g} barriers of each warp; upper limit: no barriers"
+        gain = trial.gain_of(trial.without(barriers))
+        yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
 
 
 def _name(program: Program, index: int) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpudissect.explanation.model.occupancy import RESERVED_SHARED
 from gpudissect.explanation.model.requests import LINE, SECTOR, Requests, active
 from gpudissect.explanation.model.traffic import SampledWarp
 from gpudissect.explanation.model.trial import GLOBAL, Trial
@@ -15,9 +16,10 @@ from gpudissect.machine_code.units import Use
 from gpudissect.units import format_bytes, format_bytes_rounded
 
 MIN_PASSES = 1.5  # relative to the fewest, from which an access is named
-MIN_REUSE = 1.5  # bytes that are read relative to those of all arrays: then a nearer cache can serve some
+MIN_REUSE = 1.5  # bytes that are loaded relative to those that are needed, from which loads are named
 ATOMICS = ("atomic", "reduction")
 MIN_PER_WORD = 4.0  # atomics of a word by each block that fits on the GPU at once, from which they can be combined
+MAX_STRIDES = 4  # different ones between neighbouring lanes of a request whose addresses do not depend on data
 MAX_WORDS_BYTES = 48 << 10  # shared memory of a block without an attribute (CUDA C++ Programming Guide)
 
 
@@ -41,16 +43,43 @@ def fewer_passes(trial: Trial) -> Iterator[Advice]:
             text = f"Avoid bank conflicts of {trial.places(better)}"
             evidence = f"{passes:.3g} passes per request, {fewest:.3g} without conflicts"
         else:
-            sectors, fewest = (
-                _mean(each.sectors for each in now.values()),
-                _mean(_fewest_sectors(trial, index) for index in now),
-            )
-            text = (
-                f"Coalesce {_uncoalesced(trial, now, access)}: let neighbouring threads access neighbouring elements "
-                "(change the layout, sort the data, or give a warp a compact tile)"
-            )
+            sectors = _mean(each.sectors for each in now.values())
+            fewest = _mean(_fewest_sectors(trial, index) for index in now)
+            text = _coalescing(trial, now, access)
             evidence = f"{sectors:.3g} sectors per request, {fewest:.3g} if coalesced; upper limit: fully coalesced"
         yield Advice(text=text, gain=1 - time / before, is_limit=not in_shared, evidence=evidence)
+
+
+def _coalescing(trial: Trial, requests: Mapping[int, Requests], access: str) -> str:
+    """How to coalesce accesses: by sorting if their addresses depend on the data, otherwise by another layout."""
+    places, index = _uncoalesced(trial, requests, access), max(requests, key=lambda index: requests[index].sectors)
+    if not _is_scattered(trial, index):
+        text = (
+            "let neighbouring threads access neighbouring elements (change the layout, or give a warp a compact tile)"
+        )
+        return f"Coalesce {places}: {text}"
+    if access not in ATOMICS:
+        return f"Coalesce {places}: sort the data, so that neighbouring threads access neighbouring elements"
+    size = _span(trial.assessment.facts.warps, trial.assessment.accessed[index], trial.program.uses[index].bytes or 4)
+    text = f"Sort the updates of {places} by address, so that a warp updates neighbouring words"
+    most = trial.card.shared_bytes - RESERVED_SHARED
+    if size is None:
+        return text
+    if size > most:
+        return f"{text} ({format_bytes_rounded(size)} of words do not fit in shared memory)"
+    return f"{text}, or accumulate in shared memory: {format_bytes_rounded(size)} of words, {format_bytes(most)} fit"
+
+
+def _is_scattered(trial: Trial, index: int) -> bool:
+    """Whether most requests of an instruction have no constant stride between neighbouring lanes."""
+    access, irregular = trial.assessment.accessed[index], list[bool]()
+    for warp in trial.assessment.facts.warps:
+        at = np.flatnonzero(warp.trace.accessed == access)
+        for offsets, is_active in zip(warp.trace.offsets[at], active(warp.trace.access_lanes[at]), strict=True):
+            lanes = np.flatnonzero(is_active)
+            strides = np.unique(np.diff(offsets[lanes]) / np.diff(lanes)).size
+            irregular.append(strides > max(1, min(MAX_STRIDES, lanes.size // 2)))
+    return bool(irregular) and sum(irregular) > len(irregular) / 2
 
 
 def _uncoalesced(trial: Trial, requests: Mapping[int, Requests], access: str) -> str:
@@ -61,35 +90,28 @@ def _uncoalesced(trial: Trial, requests: Mapping[int, Requests], access: str) ->
     return f"the {len(requests)} {access or 'accesse'}s at {sources.pop()}"
 
 
-def nearer_cache(trial: Trial) -> Iterator[Advice]:
-    """Loads that hit the L1, or the L2, if they read the same bytes more than once."""
-    allocated, launch = trial.assessment.facts.allocated, trial.launch
-    if not allocated or trial.found.limiter not in ("latency", "l2", "memory"):
-        return
-    warps, loads = launch.blocks * launch.warps_per_block, {}
-    read = fetched = 0.0
+def reuse_in_block(trial: Trial) -> Iterator[Advice]:
+    """Loads that miss the L1 only for what their block has not loaded before."""
+    now, better, loaded = dict[int, Requests](), dict[int, Requests](), [0.0, 0.0]
     for index, each in trial.found.requests.items():
         use = trial.program.uses[index]
-        if use.space in GLOBAL and use.access == "load" and each.in_sm < 1 and trial.executed[index]:
-            loads[index] = each
-            read += warps * trial.executed[index] * each.lanes * (use.bytes or 4)
-            fetched += warps * trial.executed[index] * (1 - each.in_l2) * each.dram_bytes
-    times = f"is read {read / allocated:.3g} times: {format_bytes_rounded(read)} of"
-    arrays = f"arrays of {format_bytes_rounded(allocated)}"
-    if read >= MIN_REUSE * allocated:
-        here = {index: replace(each, in_sm=1.0, in_l2=1.0, access=None) for index, each in loads.items()}
-        text = f"Reuse what {trial.places(loads)} read through shared memory, registers or the L1"
-        gain = trial.gain(trial.time({**trial.assessment.requests, **here}))
-        evidence = f"each byte {times} {arrays}; upper limit: every access hits the L1"
-        yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
-    if min(read, fetched) >= MIN_REUSE * allocated:
-        near = {index: replace(each, in_l2=1.0, access=None) for index, each in loads.items()}
-        text = f"Let blocks that run together read the same data, so that {trial.places(loads)} hit the L2"
-        gain = trial.gain(trial.time({**trial.assessment.requests, **near}))
-        evidence = (
-            f"{format_bytes_rounded(fetched)} come from memory, for {arrays}; upper limit: every L1 miss hits the L2"
-        )
-        yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
+        if use.space not in GLOBAL or use.access != "load" or not each.sectors or not trial.executed[index]:
+            continue
+        access = trial.assessment.accessed[index]
+        missed = (1 - each.in_sm) * each.l2_bytes / (SECTOR * each.sectors)
+        first = trial.new_shares.get(access, missed)
+        if missed and missed >= MIN_REUSE * first:
+            in_sm = 1 - (1 - each.in_sm) * first / missed
+            now[index], better[index] = each, replace(each, in_sm=in_sm, in_l2=max(each.in_l2, in_sm))
+            for place, share in enumerate((missed, first)):
+                loaded[place] += trial.warps * trial.executed[index] * each.sectors * SECTOR * share
+    if not now or trial.found.limiter not in ("latency", "l2", "memory"):
+        return
+    before, time = (trial.time({**trial.assessment.requests, **each}) for each in (now, better))
+    text = f"Keep data of {trial.places(better)} in shared memory or registers: blocks load them repeatedly"
+    bytes_now, bytes_first = map(format_bytes_rounded, loaded)
+    evidence = f"{bytes_now} from the L2, {bytes_first} of it new to the block; upper limit: only what is new"
+    yield Advice(text=text, gain=1 - time / before, is_limit=True, evidence=evidence)
 
 
 def combined_atomics(trial: Trial) -> Iterator[Advice]:

@@ -34,6 +34,7 @@ from gpudissect.units import WARP_SIZE
 
 MIN_MEMORY = 0.1  # share from memory below which loads without sampled addresses are taken to hit the L1
 WHOLE = 0.9  # of the requests of an access that a sampled warp must have on average, or its trace was cut
+TYPICAL = 1.25  # ratio of executions by sampled and by all warps up to which the sampled ones have their own number
 MAX_PATH = 3000  # instructions of the path of a warp
 
 
@@ -117,10 +118,18 @@ class Assessment:
         return self.traffic.sample.from_lone_lines({index: each.memory for index, each in self.facts.behind_l1.items()})
 
     def predict(
-        self, resident: int, requests: Mapping[int, Requests] | None = None, *, largest_carveout: bool
+        self,
+        resident: int,
+        requests: Mapping[int, Requests] | None = None,
+        *,
+        largest_carveout: bool,
+        l1_bytes: int | None = None,
     ) -> Prediction:
-        """Predicted time with `resident` blocks on an SM; other `requests` than its own show what they would change."""
-        lines = self.l1_bytes(resident, largest_carveout=largest_carveout) // LINE
+        """Predicted time with `resident` blocks on an SM.
+
+        Other `requests` than its own show what they would change, other `l1_bytes` the effect of the L1.
+        """
+        lines = (l1_bytes or self.l1_bytes(resident, largest_carveout=largest_carveout)) // LINE
         requests = self.requests if requests is None else requests
         kernel = (self.program, self.path, self.costs, requests, self._after_l1, self.sample)
         return predict(*kernel, self.card, self.launch, resident, lines)
@@ -178,7 +187,30 @@ def assess_counts(
 ) -> Assessment:
     """The same with known executions; `accessed` has the index of the access of each instruction that makes one."""
     warps = facts.blocks * -(-facts.threads // WARP_SIZE)
-    path = walk(program, counts, warps, MAX_PATH)
+    path = walk(program, counts, warps, MAX_PATH, relative_executions(facts, counts))
     pairs = zip(program.instructions, program.uses, strict=True)
     costs = tuple(cost_of(instruction, use, card) for instruction, use in pairs)
     return Assessment(program, facts, card, counts, path, costs, traffic, accessed)
+
+
+def relative_executions(facts: Facts, counts: MachineCounts) -> NDArray[np.float64] | None:
+    """How often sampled warps of an SM execute each block of machine code relative to all warps: as its PTX block.
+
+    What every warp executes once may hold code of a PTX block that some of them skip: none of them skips it.
+    """
+    sampled = sorted((warp for warp in facts.warps if warp.block >= 0), key=lambda warp: warp.block)
+    if not sampled:
+        return None
+    numbers = {block: number for number, block in enumerate(facts.counts)}
+    visits = np.array([np.bincount(warp.trace.visited, minlength=len(numbers)) for warp in sampled], dtype=np.float64)
+    warps = facts.blocks * -(-facts.threads // WARP_SIZE)
+    launched = np.array([count.warps / warps for count in facts.counts.values()])
+    found = visits.mean(axis=0)
+    is_typical = (found > launched / TYPICAL) & (found < launched * TYPICAL)
+    mean = np.where(is_typical, launched, found)
+    relative = np.where(mean > 0, visits / np.where(mean > 0, mean, 1.0), 1.0)
+    columns = [
+        np.ones(len(sampled)) if each is None or round(count.value) == warps else relative[:, numbers[each]]
+        for each, count in zip(counts.origin, counts.warps, strict=True)
+    ]
+    return np.stack(columns, axis=1)

@@ -4,18 +4,23 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gpudissect.catalogue.compute_capability import allocated_registers
 from gpudissect.errors import UsageError
 from gpudissect.explanation.mapping import MachineCounts
-from gpudissect.explanation.model.advice import advise
+from gpudissect.explanation.model.advice import advise, hint_of
 from gpudissect.explanation.model.assess import Assessment, Facts, assess, assess_counts, facts_of
 from gpudissect.explanation.model.card import Card, card_of
 from gpudissect.explanation.model.contiguous import contiguous_traffic
 from gpudissect.explanation.model.costs import Cost
 from gpudissect.explanation.model.critical import Chain, cycles_per_turn, latencies, longest_chain
+from gpudissect.explanation.model.engine import Step
 from gpudissect.explanation.model.occupancy import RESERVED_SHARED, shared_of_block
 from gpudissect.explanation.model.predict import roofline, steps_of, volkov
 from gpudissect.explanation.model.requests import Requests
+from gpudissect.explanation.model.trial import Trial
 from gpudissect.explanation.packing import DamagedProfileError
 from gpudissect.explanation.profile import Launch, Profile
 from gpudissect.explanation.profile import Point as Timed
@@ -28,9 +33,8 @@ from gpudissect.machine_code.program import Program, read_program
 from gpudissect.results.model import Result
 from gpudissect.units import WARP_SIZE, format_bytes
 
-ERROR = 0.2
-"""Half of the bracket relative to the time: nine of ten times of the recorded kernels lie within it, on both GPUs
-(docs/validation-explain.md)."""
+ERROR = 0.3
+"""Half of the bracket relative to the time (docs/validation-explain.md says how many times lie within it)."""
 GIVEN_FACTOR = 3.5
 """By which times from given counts are off, to either side: nine of ten recorded kernels with the exact trips of their
 loops lie within it (validation/given_counts.py)."""
@@ -127,7 +131,8 @@ class _Builder:
         chain, turns = self._chain()
         lines, names = self._lines(chain), [loop.name for loop in assessment.program.loops.loops]
         loops = sorted((cycles, self.sources.loop_name(names[number])) for number, cycles in turns.items())
-        advice = advise(assessment, found, lines)
+        trial = Trial(assessment, found, lines)
+        advice = advise(trial)
         return Explanation(
             schema=SCHEMA,
             kernel=kernel.short_name,
@@ -143,7 +148,7 @@ class _Builder:
             occupancy=assessment.occupancy.by_limit,
             point=curve[-1],
             curve=curve,
-            warps_for_90=_warps_for(curve, MIN_SHARE_OF_BEST),
+            warps_for_90=self._warps_for(curve, MIN_SHARE_OF_BEST),
             bounds={name: value for name, value in found.bounds.items() if value > 0},
             critical_path=chain.cycles / assessment.path.share / card.clock_hz * 1e9,
             loops={name: cycles for cycles, name in loops},  # of several of a line the longest chain
@@ -151,6 +156,7 @@ class _Builder:
             lines=lines,
             advice=tuple(each for each in advice if each.gain >= MIN_GAIN),
             rejected=tuple(each for each in advice if each.gain < MIN_GAIN),
+            hint=hint_of(trial),
             assumptions=self._assumptions(),
             notes=tuple(self.notes),
         )
@@ -161,12 +167,14 @@ class _Builder:
         is_own = blocks == self.own
         chosen = [p for p in measured if (p.carveout < 0) == is_own] or measured
         found = self.prediction
+        l1 = assessment.l1_bytes(blocks, largest_carveout=bool(measured) and not is_own)
         if not is_own:
             found = assessment.predict(blocks, largest_carveout=bool(measured))
         return Point(
             blocks_per_sm=blocks,
             warps_per_sm=blocks * assessment.launch.warps_per_block,
             predicted=found.nanoseconds,
+            l1_bytes=l1,
             low=found.nanoseconds * (1 - ERROR),
             high=found.nanoseconds * (1 + ERROR),
             limiter=found.limiter,
@@ -174,6 +182,24 @@ class _Builder:
             volkov=volkov(found, self.latency, assessment.launch, assessment.card),
             roofline=roofline(found),
         )
+
+    def _warps_for(self, curve: Sequence[Point], share: float) -> int:
+        """Fewest warps whose throughput is this share of the best, all with the L1 of the launch.
+
+        Throughput is taken to rise with the warps.
+        """
+        own, first, last = curve[-1], 0, len(curve) - 1
+        best = own.predicted
+        while first < last:
+            middle = (first + last) // 2
+            point = curve[middle]
+            time = point.predicted
+            if point.l1_bytes != own.l1_bytes:
+                found = self.assessment.predict(point.blocks_per_sm, largest_carveout=False, l1_bytes=own.l1_bytes)
+                time = found.nanoseconds
+            best = min(best, time)
+            first, last = (first, middle) if best >= share * time else (middle + 1, last)
+        return curve[last].warps_per_sm
 
     def _chain(self) -> tuple[Chain, dict[int, float]]:
         assessment = self.assessment
@@ -205,6 +231,8 @@ class _Builder:
         program = assessment.program
         total = max(1.0, float(found.run.waited.sum()) + float(assessment.path.executed.sum()))
         waits = program.dependences.waits_by_consumer
+        work = _work(found.limiter, self.steps) * assessment.path.executed
+        work = work / max(float(work.sum()), 1e-9)
         lines = []
         for index, (instruction, cost) in enumerate(zip(program.instructions, assessment.costs, strict=True)):
             requests, step = self.requests.get(index), self.steps[index]
@@ -223,6 +251,7 @@ class _Builder:
                     waits_for=tuple(program.instructions[w.producer].address for w in waits.get(index, ())),
                     stall=float(stalled) / total,
                     contended=float(contended) / total,
+                    limiting=float(work[index]),
                     is_measured=cost.is_measured,
                     cost_source=_cost_source(cost),
                     is_critical=index in chain.instructions,
@@ -241,6 +270,23 @@ class _Builder:
             if count and not cost.is_measured:
                 names.setdefault(_cost_source(cost), set()).add(each.opcode)
         return tuple(f"{', '.join(sorted(opcodes))}: {source}" for source, opcodes in sorted(names.items()))
+
+
+def _work(resource: str, steps: Sequence[Step]) -> NDArray[np.float64]:
+    """What each instruction takes of a resource, in any unit: see `bounds_of`."""
+    if resource == "l2":
+        loaded = np.array([(1 - step.in_sm) * step.l2_bytes for step in steps])
+        written = np.array([step.l2_written for step in steps])
+        return max(loaded, written, key=np.sum)
+    if resource == "memory":
+        return np.array([(1 - step.in_l2) * step.dram_bytes for step in steps])
+    if resource == "issue":
+        return np.ones(len(steps))
+    weights = (
+        {resource: 1.0, "imad": 0.5 * any(step.is_either for step in steps)} if resource == "fma" else {resource: 1.0}
+    )
+    of_pipe = [weights.get(step.pipe, 0.0) * step.interval / (1 + step.is_either) for step in steps]
+    return np.array(of_pipe) + [step.shared_interval * (step.shared_pipe == resource) for step in steps]
 
 
 def _cost_source(cost: Cost) -> str:
@@ -314,9 +360,3 @@ def _spread(most: int) -> list[int]:
     if most <= MAX_POINTS:
         return list(range(1, most + 1))
     return sorted({round(1 + (most - 1) * k / (MAX_POINTS - 1)) for k in range(MAX_POINTS)})
-
-
-def _warps_for(curve: Sequence[Point], share: float) -> int | None:
-    """Fewest warps whose throughput is this share of the best."""
-    best = min(point.predicted for point in curve)
-    return min((point.warps_per_sm for point in curve if best >= share * point.predicted), default=None)

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from gpudissect.errors import UsageError
 from gpudissect.explanation.model.card import Card
 from gpudissect.machine_code.instructions import Instruction
 from gpudissect.machine_code.units import Use
 from gpudissect.units import WARP_SIZE
 
 _TABLE = Path(__file__).with_name("costs.toml")
+REFUSED = frozenset(("HGMMA", "IGMMA", "QGMMA", "BGMMA", "UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP", "UBLKRED"))
+"""Matrix instructions of warp groups, and bulk copies: neither measured nor like a measured one."""
 LDC_INTERVAL = 0.7  # cycles of an SM for a load of a constant: not measured, from a binomial tree on an H200
 SHARED_PIPES = ("lsu", "adu", "tensor")
 """Pipes of the SM; the others belong to a scheduler."""
@@ -40,7 +43,11 @@ class Cost:
 
 
 def cost_of(instruction: Instruction, use: Use, card: Card) -> Cost:
-    """The cost of an instruction on a GPU."""
+    """The cost of an instruction on a GPU. Raises `UsageError` for one of `REFUSED`."""
+    if instruction.opcode in REFUSED:
+        raise UsageError(
+            f"{instruction.mnemonic}: matrix instructions of warp groups and bulk copies are not supported"
+        )
     if use.unit == "issue" or instruction.predicate in ("!PT", "!UPT"):
         return Cost("issue", 1.0, None, None, False, "an issue slot only")
     if use.unit == "tensor":

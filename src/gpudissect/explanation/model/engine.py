@@ -88,12 +88,13 @@ class Step:
     far: float = 0.0  # share of the hits in the L2 that are in the far partition
     access: int | None = None  # of the sample: then shares are of lines, and bytes of sectors, that miss the L1
     is_whole: bool = False  # the sample has all requests of the access: a warp on a longer path repeats its last one
+    jump: int = 0  # more cycles to the next instruction if that is elsewhere
     operands: Reads = NO_READS
 
 
 @dataclass(frozen=True)
 class Work:
-    """Blocks of an SM: how many, how many at once, warps of each, which have the `paths` in turn."""
+    """Blocks of an SM: how many, how many at once, warps of each, which take the `paths` of `order` in turn (all)."""
 
     steps: tuple[Step, ...]
     paths: tuple[NDArray[np.int64], ...]
@@ -101,6 +102,7 @@ class Work:
     resident: int
     blocks: int
     sample: Sample = field(default_factory=empty_sample, repr=False)
+    order: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,7 @@ def run(sm: Sm, work: Work) -> Run:
             _machine(sm),
             np.array([_row(sm, step) for step in work.steps]),
             np.concatenate(work.paths).astype(np.int64),
-            np.cumsum([0, *(path.size for path in work.paths)], dtype=np.int64),
+            _spans(work),
             job,
             np.zeros((warps, state.W_SIZE), dtype=np.int64),
             np.zeros((resident, state.B_SIZE), dtype=np.int64),
@@ -175,6 +177,12 @@ def run(sm: Sm, work: Work) -> Run:
         )
     )
     return Run(ends, dict(zip(names, busy.tolist(), strict=True)), waited, loads.seen)
+
+
+def _spans(work: Work) -> NDArray[np.int64]:
+    ends = np.cumsum([0, *(path.size for path in work.paths)], dtype=np.int64)
+    spans = np.stack([ends[:-1], ends[1:]], axis=1)
+    return np.ascontiguousarray(spans[list(work.order or range(len(spans)))])
 
 
 def _machine(sm: Sm) -> Floats:
@@ -247,5 +255,6 @@ def _row(sm: Sm, step: Step) -> list[float]:
         step.far,
         -1 if step.access is None else step.access,
         step.is_whole,
+        max(1, step.stall) + step.jump,
         *step.operands,
     ]

@@ -28,9 +28,13 @@ MIXED_RISE = 2.0  # times that, the mean wait for writes if half of the bytes ar
 LINE_INTERVAL = 1.4  # cycles from one line of a request to the next: half of what random lines through a small L1 take
 REFRESHING = 0.12  # of the time of a bank of memory: 12 % of the cold loads of an H200 wait up to 500 cycles (ADR 23)
 SPECIAL_INTERVAL = 0.8  # cycles of the pipe of loads that a special function takes, unless measured
-TAKEN_BRANCH = 8  # cycles from a branch that is taken to the next instruction: not measured
+TAKEN_BRANCH = 10.0  # cycles from a branch to the next, unless measured, of which its own stall count is the first five
+BRANCH_STALL, FETCH = 5.0, 2.0  # others between branches add two at most (`branch.latency`)
+RESOLVING = {"BRA": 1, "BSYNC": 9}  # cycles more, taken or not: stalls that Nsight Compute counts on an H200
 MAX_DUAL_INTERVAL = 1.01  # cycles: multiply-adds at this rate have two pipes, of which one serves integers too
 _NO_REQUEST = Requests(lanes=0.0, passes=1.0, sectors=0.0, lines=0.0)  # of an instruction without a sample
+MAX_WAVES = 4  # before a partial wave that counts
+SM_SPREAD = 0.017  # of the times of SMs, either way (`hiding.load_imbalance`)
 LIMITING_SHARE = 0.75  # of all cycles that a resource must be busy to be what limits
 
 AfterL1 = Callable[[int, Requests, NDArray[np.float64]], Requests]
@@ -65,6 +69,7 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
     operands = reads_of(program.instructions)
     steps = []
     special = card.values.get(("issue", "special_with_shuffle"), SPECIAL_INTERVAL)
+    jump = round(card.values.get(("branch", "latency"), TAKEN_BRANCH) - BRANCH_STALL + FETCH)
     for index, (instruction, cost, use) in enumerate(zip(program.instructions, costs, program.uses, strict=True)):
         found = requests.get(index, _NO_REQUEST)
         shared = cost.pipe if cost.pipe in SHARED_PIPES else "lsu" if cost.pipe == "xu" else None
@@ -72,7 +77,7 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
         is_memory = use.space in ("global", "generic", "local", "texture") and use.access is not None
         is_either = cost.pipe == "fma" and cost.interval <= MAX_DUAL_INTERVAL
         step = Step(
-            stall=max(1, instruction.stall + (TAKEN_BRANCH if instruction.opcode == "BRA" else 0)),
+            stall=max(1, instruction.stall + RESOLVING.get(instruction.opcode, 0)),
             waits=instruction.wait_mask,
             sets=instruction.write_barrier,
             reads=instruction.read_barrier,
@@ -91,6 +96,7 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
             dram_bytes=found.dram_bytes,
             link_bytes=found.l2_bytes,
             far=found.far,
+            jump=jump,
             operands=operands[index],
         )
         steps.append(step if found.access is None or shared is None else _sampled(step, found, card))
@@ -219,13 +225,14 @@ def predict(
     length = max(1, int(path.length + path.share * _lookups(requests, path) / 3))
     affordable = max(MIN_WAVES * resident, MAX_ISSUES // (length * launch.warps_per_block))
     simulated = min(-(-launch.blocks // card.sms), affordable)
-    work = Work(steps, path.variants, launch.warps_per_block, resident, simulated, sample)
+    work = Work(steps, path.variants, launch.warps_per_block, resident, simulated, sample, path.order)
     found = run(sm, work)
     cycles = _cycles(found, launch.blocks / card.sms)
     if path.missing_turns:
         fewer = run(sm, replace(work, paths=path.shorter))
         cycles += path.missing_turns * max(0.0, cycles - _cycles(fewer, launch.blocks / card.sms))
         found = found.with_more(fewer, path.missing_turns)
+    cycles *= _partial_wave(sm, work, launch, card, found) / path.relative
     requests = {
         index: each if each.access is None else after_l1(index, each, found.seen[index])
         for index, each in requests.items()
@@ -254,6 +261,28 @@ def _cycles(found: Run, blocks: float) -> float:
     return float(found.cycles + pace * (blocks - simulated))
 
 
+def _partial_wave(sm: Sm, work: Work, launch: Launch, card: Card, found: Run) -> float:
+    """Time relative to that of `found` if the L2 limits and the blocks of the last wave go to the SMs that end first.
+
+    An SM whose blocks end together takes as many of them as it has room for, while others get none.
+    """
+    waves, left = divmod(launch.blocks, card.sms * work.resident)
+    is_whole = work.blocks >= launch.blocks / card.sms
+    if found.busy["l2"] < LIMITING_SHARE * found.cycles or not (left and is_whole and 0 < waves <= MAX_WAVES):
+        return 1.0
+    ends = np.sort(run(sm, replace(work, blocks=waves * work.resident)).ends)[-work.resident :]
+    free = np.outer(1 + np.linspace(-SM_SPREAD, SM_SPREAD, card.sms), ends)
+    taken = np.argsort(free, axis=None, kind="stable")[:left] // work.resident
+    blocks = np.bincount(taken, minlength=card.sms)
+    most, more = int(blocks.max()), card.sms / np.count_nonzero(blocks)
+    if most <= -(-left // card.sms):
+        return 1.0
+    alone = replace(sm, l2_bytes=more * sm.l2_bytes, dram_bytes=more * sm.dram_bytes)
+    last = run(alone, replace(work, resident=most, blocks=most)).cycles
+    start = float(free[blocks == most, most - 1].max())
+    return max(1.0, (start + last) / found.cycles)
+
+
 def volkov(found: Prediction, latency: float, launch: Launch, card: Card) -> float:
     """Nanoseconds by Volkov's model (VV16 s3.3): the bounds of throughput, or the latency of a warp.
 
@@ -275,8 +304,8 @@ def latency_of_warp(
     """Nanoseconds of a warp that has the GPU to itself: the mean of several, one after the other."""
     sm = replace(sm_of(card, 0.0, 1024), rise=0.0, block_replacement=0.0)
     warps = max(1, min(MAX_WARPS_ALONE, MAX_ISSUES // max(1, 4 * int(path.length))))
-    work = Work(steps_of(program, costs, requests, card), path.variants, 1, 1, warps)
-    return run(sm, work).cycles / warps / path.share / card.clock_hz * 1e9
+    work = Work(steps_of(program, costs, requests, card), path.variants, 1, 1, warps, order=path.order)
+    return run(sm, work).cycles / warps / (path.share * path.relative) / card.clock_hz * 1e9
 
 
 def bounds_of(

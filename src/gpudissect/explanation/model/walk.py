@@ -1,12 +1,14 @@
 """Paths of warps through machine code, from how often its blocks run.
 
 A warp walks the blocks of a function in their order and each loop as often as it is entered, as many times as it
-turns. Counts that are no whole numbers are spread evenly over the passes of a warp and over several paths: of two ways
-that half of the warps take each, a path has one. Where a warp diverges it executes both, one after the other.
+turns. Sampled warps have each block as often as their trace has the PTX block that it comes from, relative to the mean.
+Counts that are no whole numbers are spread evenly over the passes of a warp and over warps with the same trace: of two
+ways that half of them take each, a warp has one. Where a warp diverges it executes both, one after the other.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,82 +18,123 @@ from gpudissect.explanation.mapping import MachineCounts
 from gpudissect.machine_code.program import Program
 
 MAX_TURNS = 1 << 20
-VARIANTS = 4
+MIN_TURNS = 2.0  # of a loop that is cut
+VARIANTS = 4  # of warps with the same trace
 MAX_SHARE = 0.99  # of the executed instructions that a path has, below which there are shorter ones
 _ROUNDING = 1e-6
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Path:
-    """Indices of the instructions of warps in order, one or several `variants` that warps have in turn.
+    """Indices of the instructions of warps in order: `variants`, of which warps have those of `order` in turn.
 
-    `share`: of all executed instructions, those on the paths. `executed`: how often a warp executes each instruction of
-    the program on average. `shorter`: variants with about half as many turns of loops if they lack some, else none.
+    `share`: of the instructions of these warps, those on the paths. `relative`: these instructions relative to those of
+    a mean warp of the launch, of which `executed` says how often it executes each instruction of the program.
+    `shorter`: variants with about half as many turns of loops if they lack some, else none.
     """
 
-    variants: tuple[NDArray[np.int64], ...]
+    variants: tuple[Ints, ...]
+    order: tuple[int, ...]
     share: float
-    executed: NDArray[np.float64]
-    shorter: tuple[NDArray[np.int64], ...] = ()
+    relative: float
+    executed: Floats
+    shorter: tuple[Ints, ...] = ()
 
     @property
-    def instructions(self) -> NDArray[np.int64]:
-        """The first variant."""
-        return self.variants[0]
+    def instructions(self) -> Ints:
+        """The longest variant."""
+        return max(self.variants, key=len)
 
     @property
     def length(self) -> float:
-        """Mean instructions of a variant."""
-        return _length(self.variants)
+        """Mean instructions of a warp."""
+        return _length(self.variants, self.order)
 
     @property
     def missing_turns(self) -> float:
         """Instructions that the variants lack, relative to what they have more than the shorter ones."""
         if not self.shorter:
             return 0.0
-        more = self.length - _length(self.shorter)
+        more = self.length - _length(self.shorter, self.order)
         return self.length * (1 / self.share - 1) / more if more > 0 else 0.0
 
 
-def walk(program: Program, counts: MachineCounts, warps: int, max_length: int) -> Path:
-    """The path of one of `warps` launched warps, with fewer turns of loops if it had over `max_length` instructions."""
+def walk(program: Program, counts: MachineCounts, warps: int, max_length: int, relative: Floats | None = None) -> Path:
+    """The paths of `warps` launched warps, with fewer turns of loops if they had over `max_length` instructions.
+
+    `relative`: of sampled warps, how often each executes each block of the program relative to the mean, shape
+    (sampled warps, blocks).
+    """
     frequency = np.array([count.value / warps for count in counts.warps])
     executed = np.zeros(len(program.instructions))
     for number, block in enumerate(program.flow.blocks):
         executed[block.start : block.end] = frequency[number]
-    total, turns = float(executed.sum()), float(MAX_TURNS)
-    walker = _Walker(program, counts, frequency)
-    if total > max_length:
-        turns = _most_turns(walker, max_length)
-    phases = (0.5,) if walker.is_uniform else tuple((k + 0.5) / VARIANTS for k in range(VARIANTS))
-    variants = tuple(walker.path(turns, 2 * max_length, phase) for phase in phases)
-    share = _length(variants) / total if total else 1.0
-    shorter: tuple[NDArray[np.int64], ...] = ()
+    mean = _Walker(program, counts, frequency)
+    relative = np.ones((1, frequency.size)) if relative is None else relative
+    rows, of_warp = np.unique(relative, axis=0, return_inverse=True)
+    walkers = [mean.of(row) for row in rows]
+    plan, order = _plan(walkers, of_warp.ravel())
+    limit = _limits(mean, max_length)
+    variants = tuple(walkers[each].path(limit / mean.turns, 2 * max_length, phase) for each, phase in plan)
+    total = float(executed.sum())
+    lengths = [walker.length(walker.turns) for walker in walkers]
+    whole = float(np.mean([lengths[plan[each][0]] for each in order]))
+    share = _length(variants, order) / whole if whole else 1.0
+    shorter: tuple[Ints, ...] = ()
     if share < MAX_SHARE:
-        turns = _most_turns(walker, max_length / 2)
-        shorter = tuple(walker.path(turns, 2 * max_length, phase) for phase in phases)
-    return Path(variants, share, executed, shorter)
+        limit = _limits(mean, max_length / 2)
+        shorter = tuple(walkers[each].path(limit / mean.turns, 2 * max_length, phase) for each, phase in plan)
+    return Path(variants, order, share, whole / total if total else 1.0, executed, shorter)
 
 
-def _length(variants: Sequence[NDArray[np.int64]]) -> float:
-    return float(np.mean([variant.size for variant in variants]))
+def _length(variants: Sequence[Ints], order: Sequence[int]) -> float:
+    return float(np.mean([variants[each].size for each in order]))
 
 
-def _most_turns(walker: "_Walker", max_length: float) -> float:
-    """The limit of turns of each loop at which the path has at most `max_length` instructions, at least two."""
-    low, high = 2.0, float(MAX_TURNS)
-    while high > 1.02 * low:
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if walker.length(middle) <= max_length else (low, middle)
-    return low
+def _plan(walkers: Sequence["_Walker"], of_warp: Ints) -> tuple[list[tuple[int, float]], tuple[int, ...]]:
+    """Walker and phase of each variant, and the variant of each warp. Warps of one walker have its phases in turn.
+
+    A block has a multiple of four warps often, and a scheduler every fourth of them: the turn shifts by one each round.
+    """
+    plan, order = list[tuple[int, float]](), np.zeros(max(of_warp.size, VARIANTS**2), dtype=np.int64)
+    of_warp = np.resize(of_warp, order.size)
+    for number, walker in enumerate(walkers):
+        mine = np.flatnonzero(of_warp == number)
+        phases = 1 if walker.is_uniform else min(VARIANTS, mine.size)
+        turn = np.arange(mine.size)
+        order[mine] = len(plan) + (turn + turn // phases) % phases
+        plan += [(number, (k + 0.5) / phases) for k in range(phases)]
+    return plan, tuple(order.tolist())
+
+
+def _limits(walker: "_Walker", max_length: float) -> Floats:
+    """The most turns of each loop with which the path has at most `max_length` instructions.
+
+    Outer loops are cut first, so that the turns that remain are whole.
+    """
+    turns, depths = walker.turns.copy(), walker.depths
+    for depth in range(max(depths, default=-1) + 1):
+        if walker.length(turns) <= max_length:
+            break
+        at = np.array(depths) == depth
+        low, high = MIN_TURNS, max(MIN_TURNS, float(turns[at].max()))
+        while high > 1.02 * low:
+            middle = (low * high) ** 0.5
+            fits = walker.length(np.where(at, np.minimum(turns, middle), turns)) <= max_length
+            low, high = (middle, high) if fits else (low, middle)
+        turns = np.where(at, np.minimum(turns, low), turns)
+    return turns
 
 
 class _Walker:
     """Blocks and loops of each loop (None: of a function), and how often a warp enters and turns."""
 
-    def __init__(self, program: Program, counts: MachineCounts, frequency: NDArray[np.float64]) -> None:
+    def __init__(self, program: Program, counts: MachineCounts, frequency: Floats) -> None:
         self.program, self.frequency = program, frequency
         loops, flow = program.loops.loops, program.flow
+        self.depths = [_depth(program, number) for number in range(len(loops))]
         self.children = defaultdict[int | None, list[tuple[str, int]]](list)
         headers = {loop.header: number for number, loop in enumerate(loops)}
         for block in flow.order:
@@ -111,17 +154,30 @@ class _Walker:
             self.entries[number] = entries
             self.turns[number] = frequency[loop.header] / entries if entries > _ROUNDING else 1.0
 
-    def length(self, turns: float) -> float:
-        """Instructions of a path on which no loop turns more than `turns` times."""
+    def of(self, relative: Floats) -> "_Walker":
+        """The walker of a warp that executes each block so often relative to this one."""
+        found = copy(self)
+        found.frequency, found.turns, found.entries = self.frequency * relative, self.turns.copy(), self.entries.copy()
+        predecessors = self.program.flow.predecessors()
+        for number, loop in enumerate(self.program.loops.loops):
+            before = [block for block in predecessors[loop.header] if block not in loop.blocks]
+            around, now = (float(sum(each[block] for block in before)) for each in (self.frequency, found.frequency))
+            found.entries[number] *= now / around if around > 0 else relative[loop.header]
+            if found.entries[number] > _ROUNDING:
+                found.turns[number] = found.frequency[loop.header] / found.entries[number]
+        return found
+
+    def length(self, turns: Floats) -> float:
+        """Instructions of a path with so many turns of each loop."""
         return self._length(None, turns) if len(self.frequency) else 0.0
 
-    def _length(self, parent: int | None, turns: float) -> float:
+    def _length(self, parent: int | None, turns: Floats) -> float:
         blocks, total = self.program.flow.blocks, 0.0
         for kind, number in self.children[parent]:
             if kind == "block":
                 total += self._rate(parent, self.frequency[number]) * (blocks[number].end - blocks[number].start)
             else:
-                passes = self._rate(parent, self.entries[number]) * min(turns, self.turns[number])
+                passes = self._rate(parent, self.entries[number]) * turns[number]
                 total += passes * self._length(number, turns)
         return total
 
@@ -134,8 +190,11 @@ class _Walker:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all executions are whole numbers, so that all warps have one path."""
-        amounts = (*self.frequency, *self.turns[self.entries > 0])
+        """Whether all executions of a pass are whole numbers, so that all warps have one path."""
+        loops, innermost = self.program.loops.loops, self.program.loops.innermost
+        blocks = [self._rate(innermost[block], self.frequency[block]) for block in self.program.flow.order]
+        entries = [self._rate(loop.parent, self.entries[number]) for number, loop in enumerate(loops)]
+        amounts = (*blocks, *entries, *self.turns[self.entries > 0])
         return all(abs(amount - round(amount)) < _ROUNDING * max(1.0, amount) for amount in amounts)
 
     def _phases(self, phase: float) -> list[float]:
@@ -150,8 +209,8 @@ class _Walker:
                 found[block] = 1 - found[above] - _ROUNDING * 10 if second else found[above]
         return found
 
-    def path(self, turns: float, max_length: int, phase: float) -> NDArray[np.int64]:
-        """The path; it ends after the block that makes it longer than `max_length`."""
+    def path(self, kept: Floats, max_length: int, phase: float) -> Ints:
+        """The path with a share `kept` of the turns of each loop; the block that exceeds `max_length` ends it."""
         blocks, phases = self.program.flow.blocks, self._phases(phase)
         spans = [np.arange(block.start, block.end, dtype=np.int64) for block in blocks]
         owed = {("block", number): each for number, each in enumerate(phases)}
@@ -160,7 +219,7 @@ class _Walker:
             for number, loop in enumerate(self.program.loops.loops)
             for kind in ("loop", "turn")
         }
-        parts: list[NDArray[np.int64]] = []
+        parts: list[Ints] = []
         length = 0
 
         def run(parent: int | None) -> bool:
@@ -175,13 +234,18 @@ class _Walker:
                         if length > max_length:
                             return False
                         continue
-                    for _ in range(_take(owed, ("turn", number), min(turns, self.turns[number]))):
+                    for _ in range(_take(owed, ("turn", number), kept[number] * self.turns[number])):
                         if not run(number):
                             return False
             return True
 
         run(None)
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+def _depth(program: Program, loop: int) -> int:
+    parent = program.loops.loops[loop].parent
+    return 0 if parent is None else 1 + _depth(program, parent)
 
 
 def _take(owed: dict[tuple[str, int], float], key: tuple[str, int], amount: float) -> int:

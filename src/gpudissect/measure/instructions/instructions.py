@@ -1,6 +1,8 @@
 """Instruction kinds: what runs, where its operands lie, how many warps and registers it takes, what bounds its rate."""
 
+import tomllib
 from dataclasses import dataclass, replace
+from pathlib import Path as FilePath
 
 from gpudissect.catalogue.compute_capability import (
     allocated_registers,
@@ -36,37 +38,10 @@ MIN_CHAINS_WITH_REGISTERS = 3  # through memory: with fewer, all warps of an SM 
 
 ALL_SMS = "all SMs at once"
 ONE_SM = "one SM, all others idle"
-MMA_LATENCY = "latency of the whole matrix instruction, from its sums to those of the next one"
-ONE_VALUE = "all lanes hold the same value: with more values it may take as many times as long"
-LATENCY_CAVEATS = {
-    "barrier": ("of a block of one warp: a larger block waits for its last warp",),
-    "ldg": ("words of 4 B: links of 8 B, as in the l1's hit_latency, may take longer",),
-    "ldg_random": (
-        "until the last of 32 lanes has its word, each from its own line; one warp on the whole GPU, as in VV16 s6.7",
-    ),
-    **dict.fromkeys(("sts", "stg", "redg"), ("stores return no result: the time between two stores of the same warp",)),
-    "match": (ONE_VALUE,),
-    "branch": ("to the next instruction, with nothing between two branches: others between add one or two cycles",),
-    "select": ("of two instructions, ISETP and SEL",),
-    "vote": ("of two instructions, ISETP and VOTE",),
-    "redux": ("with the move of the result from a uniform register",),
-    **dict.fromkeys((instruction.value for instruction in MATRIX_MULTIPLY_ADDS), (MMA_LATENCY,)),
-}
-RATE_CAVEATS = {
-    "match": (ONE_VALUE,),
-    "select": ("ISETP and SEL count as one operation",),
-    "vote": ("ISETP and VOTE count as one operation",),
-    **dict.fromkeys(("stg", "redg"), ("words that stay in the L2, those of each warp in lines of its own",)),
-    "ldg_streaming": ("with the smallest L1: with the largest, an H200 reaches at least 2 % more",),
-    "hfma2": (
-        "two multiply-adds of a thread count as one operation; some GPUs issue them alternately to two pipelines, so "
-        "that the rate depends on how warps are distributed over them",
-    ),
-    **dict.fromkeys(
-        (instruction.value for instruction in MATRIX_MULTIPLY_ADDS),
-        ("each multiply-add of a matrix instruction counts as one operation: twice as many single operations",),
-    ),
-}
+_CAVEATS = tomllib.loads(FilePath(__file__).with_name("caveats.toml").read_text(encoding="utf-8"))
+LATENCY_CAVEATS, RATE_CAVEATS = (
+    {name: (text,) for name, text in _CAVEATS[kind].items()} for kind in ("latency", "rate")
+)
 NO_MATRIX_BOUND = Unbounded("not compared with a bound: the peak of this GPU's tensor cores is not in the catalogue")
 NO_SCHEDULER_BOUND = Unbounded("not compared with a bound: the number of schedulers of this GPU's SMs is not published")
 

@@ -10,7 +10,15 @@ from gpudissect.units import format_ns
 from gpudissect.views.page.figures import Budget, Plots
 from gpudissect.views.page.markup import Child, Markup, document, scrolling, table, tag
 from gpudissect.views.plots.explanation import figures_of
-from gpudissect.views.terminal.explanation import CURVE, WORKSHEET, curve_rows, dependence_chain, worksheet_rows
+from gpudissect.views.terminal.explanation import (
+    CODE,
+    CURVE,
+    WORKSHEET,
+    code_rows,
+    curve_rows,
+    dependence_chain,
+    worksheet_rows,
+)
 
 MAX_CODE_BYTES, MAX_PLOT_BYTES, MAX_OTHER_BYTES = 300_000, 60_000, 60_000  # with style and script below 500 kB
 MAX_ITEMS = 200  # of a list
@@ -63,28 +71,18 @@ def _header(explanation: Explanation) -> Iterator[Child]:
 
 
 def answers(explanation: Explanation) -> Markup:
-    """Limiter, advice, time, occupancy, warps needed, dependence chain, as a list of terms."""
-    optional = ("Grid", sentences.grid_of(explanation)), ("Divergence", sentences.divergence_of(explanation))
-    terms = [
-        ("Predicted time", sentences.time_of(explanation.point)),
-        ("Limited by", sentences.limiter_of(explanation)),
-        *((name, text) for name, text in optional if text),
-        *sentences.advice_of(explanation)[:MAX_ADVICE],
-        ("Occupancy", sentences.occupancy_of(explanation)),
-        ("Warps needed", sentences.warps_of(explanation)),
-        ("Dependence chain", sentences.chain_of(explanation)),
-        ("Loop-carried", sentences.loop_of(explanation)),
-    ]
-    if (other := explanation.against) is not None:
-        terms.append((f"On {sentences.gpu_of(other)}", sentences.against_of(explanation, other)))
-    return tag("dl", *(each for name, text in terms for each in (tag("dt", name), tag("dd", text))), class_="brief")
+    """The answers of the screen, as a list of terms; what limits the kernel and the first advice stand out."""
+    terms = sentences.answers_of(explanation, MAX_ADVICE)
+    first = {"Limited by", sentences.advice_of(explanation)[0][0]}
+    parts = [(tag("dt", name, class_="main" if name in first else None), tag("dd", text)) for name, text in terms]
+    return tag("dl", *(each for pair in parts for each in pair), class_="brief")
 
 
 def _bounds(explanation: Explanation) -> Markup:
     """Nanoseconds that each resource needs at least, as bars relative to the predicted time."""
     rows = [(name, format_ns(ns), _bar(share), f"{share:.0%}") for name, ns, share in sentences.bounds_of(explanation)]
-    grid = table("Bounds of throughput", ("resource", "at least", "", "of the predicted time"), rows[:MAX_ITEMS])
-    return Markup(tag("h2", "Bounds of throughput") + grid)
+    grid = table("Lower bounds", ("resource", "at least", "", "of the predicted time"), rows[:MAX_ITEMS])
+    return Markup(tag("h2", "Lower bounds") + grid)
 
 
 def _tried(explanation: Explanation) -> Markup | None:
@@ -126,7 +124,7 @@ def _code(explanation: Explanation) -> Markup:
     lines = sentences.executed_lines(explanation)
     rows = {line.address: _row(line) for line in lines}
     kept = _fitting(lines, rows)
-    note = f"{NOTE_ON_CODE}."
+    note = f"{NOTE_ON_CODE}{'; sectors and hits are assumed' if sentences.assumed_of(explanation) else ''}."
     if len(kept) < len(lines):
         note += f" The {len(kept)} of {len(lines)} instructions at which warps spend most time."
     head = tag("tr", *(tag("th", name, scope="col") for name in _CODE))
@@ -134,8 +132,10 @@ def _code(explanation: Explanation) -> Markup:
     grid = scrolling("Machine code", tag("table", tag("thead", head), body, class_="sass"))
     links: list[Child] = []
     for line in sentences.hottest(explanation, MAX_HOTTEST):
-        links += [_link(line.address, sentences.place_of(line)), f" {line.stall + line.contended:.0%} "]
-    hottest = tag("p", "Most time: ", links) if links else None
+        cause = sentences.cause_of(explanation, line) if line.stall > line.contended else None
+        links += [f"{line.stall + line.contended:.0%} ", _link(line.address, sentences.place_of(line))]
+        links += [" for ", _link(cause.address, sentences.place_of(cause)), "; "] if cause else ["; "]
+    hottest = tag("p", "A warp waits at: ", links[:-1]) if links else None
     return tag("section", tag("h2", "Machine code", id="code"), hottest, tag("p", note, class_="note"), grid)
 
 
@@ -155,22 +155,13 @@ def _row(line: Line) -> Markup:
         waits += [_link(address, sentences.address_of(address)), " "]
     if (more := len(line.waits_for) - MAX_WAITS) > 0:
         waits.append(f"+{more}")
-    cost = cut(line.cost_source, MAX_TEXT_LENGTH)
-    cells: list[Child] = [
-        tag("code", cut(line.text, MAX_TEXT_LENGTH)),
-        brief(sentences.source_of(line), MAX_TEXT_LENGTH),
-        (_bar(line.stall), f" {line.stall:.1%}") if line.stall >= sentences.MIN_SHARE else "",
-        sentences.share_of(line.contended),
-        waits,
-        sentences.executions_of(line),
-        brief(line.unit, MAX_TEXT_LENGTH),
-        f"{line.issue_cycles:.3g}",
-        sentences.number_of(line.latency),
-        f"{line.sectors:.3g}" if line.sectors else "",
-        *sentences.hits_of(line),
-        cost if line.is_measured else tag("em", f"assumed: {cost}"),
-    ]
-    name = sentences.address_of(line.address) + ("*" if line.is_critical else "")
+    texts = {name: cut(text, MAX_TEXT_LENGTH) for name, text in zip(CODE, code_rows([line])[0], strict=True)}
+    children: dict[str, Child] = {**texts, "waits for": waits, "instruction": tag("code", texts["instruction"])}
+    if texts["stall"]:
+        children["stall"] = (_bar(line.stall), f" {texts['stall']}")
+    if not line.is_measured:
+        children["cost"] = tag("em", texts["cost"])
+    name, *cells = (children[each] for each in _CODE)
     return tag("tr", tag("th", name, scope="row"), *(tag("td", cell) for cell in cells), id=f"i{line.address:x}")
 
 

@@ -1,6 +1,8 @@
 """Findings on a page: a line each, which opens to method, caveats and evidence."""
 
+import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 
 from gpudissect.estimate import Status
 from gpudissect.results.folded import folded, folded_published, rounded, rounded_range
@@ -19,19 +21,8 @@ MAX_DIGESTS = 8  # of the evidence on the page; the result file has all
 COLUMNS = ("attribute", "value", "bracket", "confidence", "published", "verdict")
 NO_WORKLOAD = "No workload of its own: it follows from other findings, or from what the device states."
 NO_PLOT = "No plot: their traces are not kept in this result, or there is too little to draw."
-_BRIEF = {
-    "capacity": "{}",
-    "entries": "{} entries",
-    "line_size": "line {}",
-    "page_size": "page {}",
-    "overhead": "{}",
-    "hit_latency": "hit {}",
-    "read_rate": "read {}",
-    "read_bandwidth": "read {}",
-    "kernel_start": "kernel start {}",
-    "miss_penalty": "miss + {}",
-}
-"""Attributes in the heading of a folded element, and how each is written."""
+BRIEF = tomllib.loads(Path(__file__).with_name("brief.toml").read_text(encoding="utf-8"))
+"""Attributes in short, in order, and how each is written."""
 MAX_BRIEF = 4  # of them
 _SIGNS = {Verdict.OVERLAPS: "∩", Verdict.AS_PRINTED: "≈", Verdict.DIFFERS: "≠", Verdict.NOT_COMPARABLE: "–"}
 _ACRONYMS = {str(kind) for kind in PolicyKind} - {str(PolicyKind.RANDOM), str(PolicyKind.WEIGHTED)}
@@ -59,7 +50,9 @@ def value_text(value: Value | None, unit: str, attribute: str = "") -> str:
 def brief_values(group: Sequence[Finding]) -> list[str]:
     """The values of an element that one looks for first."""
     found = {each.attribute: each for each in group if each.status.has_value}
-    return [template.format(folded(found[name])) for name, template in _BRIEF.items() if name in found][:MAX_BRIEF]
+    return [template.format(folded(found[name])) for name, template in BRIEF["heading"].items() if name in found][
+        :MAX_BRIEF
+    ]
 
 
 def head() -> Markup:

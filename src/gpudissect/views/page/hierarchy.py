@@ -18,7 +18,7 @@ from gpudissect.results.folded import folded, rounded
 from gpudissect.results.model import Result
 from gpudissect.results.summary import summarize
 from gpudissect.results.text import brief, provenance, title_of
-from gpudissect.views.page.findings import MAX_NAME_LENGTH, value_text
+from gpudissect.views.page.findings import BRIEF, MAX_NAME_LENGTH, value_text
 from gpudissect.views.page.markup import Markup, tag
 from gpudissect.views.plots.standalone import with_light_colours
 from gpudissect.vocabulary import TLBS
@@ -34,23 +34,7 @@ MIN_STROKE, MAX_STROKE = 2, 14  # pixels of an arrow
 TWO_PARTITIONS = 1.5  # size of the L2 over that of a partition from which on it has two
 UNIFIED = 7.0  # compute capability from which on L1 and shared memory are one array
 _ARRAYS = ("l1", "readonly", "texture", "constant_l1", "constant_l15", "icache_l0", "icache_l1", "icache_l15")
-_TEXTS = {
-    "capacity": "{}",
-    "segment_size": "{}",
-    "entries": "{} entries",
-    "page_size": "{} each",
-    "reach": "reach {}",
-    "line_size": "line {}",
-    "sets": "{} sets",
-    "replacement_policy": "{}",
-    "banks": "{} banks",
-    "hit_latency": "hit {}",
-    "near_latency": "near {}",
-    "far_latency": "far {}",
-    "miss_penalty": "miss + {}",
-    "read_rate": "read {}",
-}
-"""Attributes in a box, in order, and how each is written."""
+_TEXTS = BRIEF["box"]  # attributes in a box, in order, and how each is written
 _OF_EACH = ("capacity", "hit_latency")  # may differ between the views of one array
 _NOT_IN_BOX = {"l2": ("hit_latency", "near_latency", "far_latency", "segment_size"), "dram": ("hit_latency",)}
 _BANDWIDTHS = {"read_bandwidth": "read", "write_bandwidth": "write"}

@@ -70,7 +70,8 @@ def svg(figure: Figure, identity: str) -> Markup:
     if x_ticks is None and figure.x in NUMBERED:
         x_ticks = [each for each in x.ticks(5) if each == int(each)] or None
     units = axis_unit(figure.unit(figure.x), x), axis_unit(figure.unit(figure.ys[0]), y)
-    x_title, y_title = _axis_title(units[0], figure.x), _axis_title(units[1], *figure.ys)
+    names = [figure.y_title] if figure.y_title else figure.ys
+    x_title, y_title = _axis_title(units[0], figure.x), _axis_title(units[1], *names)
     named = [list(ticks.items()) for ticks in (figure.x_ticks, figure.y_ticks)]
     scales = [
         [scale.low, scale.high, int(scale.log), unit, *([ticks] if ticks else [])]
@@ -108,7 +109,7 @@ def legend(figure: Figure) -> Markup:
         ramp = tag("span", *(tag("i", class_=f"h{n}") for n in range(SHADES)), class_="ramp", aria_hidden="true")
         return tag("p", f"{low} ", ramp, f" {high}", class_="legend")
     keys = []
-    for number, (name, _) in enumerate(groups_of(figure)):
+    for number, name in drawn_groups(figure):
         mark = tag("svg", *key(figure, name, number), viewBox="0 0 24 12", aria_hidden="true")
         keys.append(tag("span", mark, name, class_="key"))
     return tag("p", *keys, class_="legend") if len(keys) > 1 else Markup("")
@@ -135,6 +136,11 @@ def groups_of(figure: Figure) -> Iterator[tuple[str, Points]]:
         for value in sorted(values, key=lambda each: each if is_finite(each) else math.inf):
             name = f"{split} {label(value, figure.unit(split))}" if is_finite(value) else str(value)
             yield name, [(x, y) for x, y, other in drawable if other == value]
+
+
+def drawn_groups(figure: Figure) -> Iterator[tuple[int, str]]:
+    """Number, which gives the style, and name of each group that has points."""
+    return ((number, name) for number, (name, points) in enumerate(groups_of(figure)) if points)
 
 
 def band_of(figure: Figure) -> list[tuple[float, float, float]]:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from gpudissect.explanation.result import Explanation, Point
-from gpudissect.explanation.sentences import NOTE_ON_CURVE, resource
+from gpudissect.explanation.result import Explanation
+from gpudissect.explanation.sentences import curve_of, note_on_curve, resource
 from gpudissect.units import TIME_UNITS, format_ns
 from gpudissect.views.plots.figure import Column, Figure, Kind
 
@@ -16,14 +16,14 @@ MIN_SHARE = 1e-4  # of the predicted time, below which memory or arithmetic coun
 
 def figures_of(explanation: Explanation) -> Iterator[Figure]:
     """The figures that an explanation has data for."""
-    if explanation.curve:
+    if len(curve_of(explanation)) > 1:
         yield curve(explanation)
     yield from roofline(explanation)
 
 
 def curve(explanation: Explanation) -> Figure:
     """Time against warps: predicted with its bracket, measured, by Volkov's model and by the roofline."""
-    points = sorted(explanation.curve, key=lambda point: point.warps_per_sm)
+    points = curve_of(explanation)
     scale, unit = next((each for each in TIME_UNITS if points[-1].predicted >= each[0]), TIME_UNITS[-1])
     columns: dict[str, Column] = {
         "warps per SM": tuple(point.warps_per_sm for point in points),
@@ -38,10 +38,6 @@ def curve(explanation: Explanation) -> Figure:
     highest = max(point.roofline for point in points)
     is_visible = highest >= MIN_HEIGHT * min(point.predicted for point in points)
     ys = ("predicted", "measured", "Volkov", *(["roofline"] if is_visible else []))
-    ys = tuple(name for name in ys if any(columns[name]))
-    own = [(float(explanation.point.warps_per_sm), "this launch")]
-    if explanation.warps_for_90 not in (None, explanation.point.warps_per_sm):
-        own.append((float(explanation.warps_for_90 or 0), "90 %"))
     return Figure(
         title="Time against occupancy",
         kind=Kind.CURVES,
@@ -50,11 +46,12 @@ def curve(explanation: Explanation) -> Figure:
         ys=ys,
         units=dict.fromkeys((*ys, "low", "high"), unit),
         kinds={"predicted": Kind.LINES, "measured": Kind.DOTS},
-        marks=own,
+        marks=[(float(points[-1].warps_per_sm), "this launch")],
+        y_title="time",
         band=("low", "high"),
         note="band: bracket of the prediction; Volkov: VV16 s3.3; roofline: "
         + ("memory or arithmetic alone" if is_visible else f"below the plot, {format_ns(highest)}")
-        + f". {NOTE_ON_CURVE}",
+        + f". {note_on_curve(explanation)}".rstrip(". "),
     )
 
 
@@ -70,30 +67,23 @@ def roofline(explanation: Explanation) -> Iterator[Figure]:
         return
     intensity = arithmetic / memory
     ends = min(intensity, 1.0) / ROOF_REACH, max(intensity, 1.0) * ROOF_REACH
-    rows: list[tuple[float, float, str]] = [(x, min(1.0, x), "roof") for x in (ends[0], 1.0, ends[1])]
-    rows += [(intensity, arithmetic / time, name) for name, time in _times(point)]
-    x, y, group = zip(*rows, strict=True)
+    measured = arithmetic / point.measured if point.measured else None
+    roof = [(x, None, None, min(1.0, x)) for x in (ends[0], 1.0, ends[1])]
+    rows = [(intensity, arithmetic / point.predicted, measured, None), *roof]
+    names = ("intensity over the ridge", "predicted", "measured", "roof")
+    columns = (tuple(None if each is None else _number(each) for each in column) for column in zip(*rows, strict=True))
     yield Figure(
         title="Roofline",
         kind=Kind.DOTS,
-        columns={
-            "intensity over the ridge": tuple(map(_number, x)),
-            "share of the arithmetic peak": tuple(map(_number, y)),
-            "of": group,
-        },
-        x="intensity over the ridge",
-        ys=("share of the arithmetic peak",),
-        by="of",
+        columns=dict(zip(names, columns, strict=True)),
+        x=names[0],
+        ys=names[1:],
         kinds={"roof": Kind.CURVES},
         log_x=True,
         log_y=True,
+        y_title="share of the arithmetic peak",
         note="left of 1 the roof is the bandwidth of device memory, right of it the peak rate of arithmetic",
     )
-
-
-def _times(point: Point) -> list[tuple[str, float]]:
-    measured = [("measured", point.measured)] if point.measured else []
-    return [("predicted", point.predicted), *measured]
 
 
 def _number(value: float) -> float:

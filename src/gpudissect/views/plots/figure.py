@@ -40,6 +40,7 @@ class Figure:
     colour: str | None = None  # column shown as colour (map) or as groups (bars)
     evidence: tuple[str, ...] = ()  # digests of the workloads behind it
     note: str = ""  # one line below the plot
+    y_title: str = ""  # in place of the names of the columns
     log_x: bool | None = None  # None: the values decide
     log_y: bool | None = None
     y_max: float | None = None  # values beyond it are cut off

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 
 from gpudissect.views.page.markup import Markup, shown, tag
-from gpudissect.views.plots.draw import HEIGHT, SHADES, WIDTH, colour_labels, groups_of, key, svg
+from gpudissect.views.plots.draw import HEIGHT, SHADES, WIDTH, colour_labels, drawn_groups, key, svg
 from gpudissect.views.plots.figure import Figure, Kind
 
 MARGIN = 12
@@ -69,12 +69,12 @@ def _legend(figure: Figure, top: int) -> tuple[list[Markup], int]:
         ramp = [tag("rect", class_=f"h{n}", x=x, y=top - 5, width=SWATCH, height=13) for n, x in places.items()]
         ends = ((low, MARGIN), (high, left + SHADES * SWATCH + 6))
         return [*(tag("text", text, x=x, y=top + 6) for text, x in ends), *ramp], top + LINE
-    names = [name for name, _ in groups_of(figure)]
+    names = list(drawn_groups(figure))
     if len(names) < 2:
         return [], top
     parts: list[Markup] = []
     x, y = MARGIN, top
-    for number, name in enumerate(names):
+    for number, name in names:
         text = textwrap.shorten(shown(name), TITLE_LETTERS, placeholder=" …")
         width = round(44 + LETTER * len(text))
         if x > MARGIN and x + width > WIDTH:

@@ -1,7 +1,7 @@
 """An explanation on a terminal: one screen; on request the worksheet, the curve, the machine code and the rest."""
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -12,10 +12,12 @@ from gpudissect.results.text import clean
 from gpudissect.units import format_ns
 from gpudissect.views.terminal.layout import fitting_table, print_table
 
-MAX_SCREEN_LINES = 25
+MAX_SCREEN_LINES = 30
 LABEL_WIDTH = 17  # characters
 MIN_CHART_ROWS, MAX_CHART_ROWS, BAR_WIDTH = 2, 6, 30
-MAX_ADVICE, MIN_ADVICE_LINES, MAX_ADVICE_LINES = 3, 1, 5  # on the screen; lines of each
+ROOM_OF_ADVICE = ((3, 8), (2, 8), (1, 8), (1, 4), (1, 1))
+"""Advice on the screen and lines of each; the first that fits."""
+MAX_FACT_LINES = 4
 MAX_BOUNDS = 2
 MAX_HOTTEST = 8
 MAX_WAITS = 2  # addresses of producers of an instruction
@@ -31,7 +33,7 @@ CODE_OPTIONAL = ("cost", "L2 hits", "L1 hits", "sectors", "contended", "source",
 
 
 def print_explanation(out: Console, explanation: Explanation, *, everything: bool = False) -> None:
-    """Print one screen of at most 25 lines at 80 columns; with `everything` also the tables behind it."""
+    """Print one screen of at most 30 lines at 80 columns; with `everything` also the tables behind it."""
     for label, text in screen(explanation, out.width, is_plain=not out.encoding.startswith("utf")):
         out.print(Text.assemble((label, "bold"), text), soft_wrap=True)
     if everything:
@@ -41,21 +43,29 @@ def print_explanation(out: Console, explanation: Explanation, *, everything: boo
 
 
 def screen(explanation: Explanation, width: int, *, is_plain: bool = False) -> list[tuple[str, str]]:
-    """The lines of the first screen, each with a label; bars of ``#`` if `is_plain`."""
+    """The lines of the first screen, each with a label; bars of ``#`` if `is_plain`.
+
+    The last advice is left out where the screen has no room for it; text is cut only if there is no room for one.
+    """
+    curve = sentences.curve_of(explanation)
+    min_rows = MIN_CHART_ROWS + 2 if len(curve) > 1 else 0
     lines: list[tuple[str, str]] = []
     left = 0
-    for advice_lines in range(MAX_ADVICE_LINES, MIN_ADVICE_LINES - 1, -1):
+    for max_advice, max_lines in ROOM_OF_ADVICE:
         lines = [(sentences.kernel_of(explanation), f" on {sentences.gpu_of(explanation)}")]
         lines += [("", text) for text in textwrap.wrap(sentences.launch_of(explanation), width)[:2]]
-        for label, text, count in _facts(explanation, advice_lines):
+        for label, text in sentences.answers_of(explanation, max_advice):
+            count = max_lines if label.startswith(("Saves", "Advice")) else MAX_FACT_LINES
             lines += _labelled(f"{label:<{LABEL_WIDTH}}", text, width, count)
-        left = MAX_SCREEN_LINES - 3 - len(lines)  # for the chart: less an empty line, a title, and a hint at the end
-        if left >= MIN_CHART_ROWS:
+        bounds = [f"{format_ns(ns)} ({name})" for name, ns, _ in sentences.bounds_of(explanation)[:MAX_BOUNDS]]
+        lines += _labelled(f"{'Lower bounds':<{LABEL_WIDTH}}", ", ".join(bounds) or "none", width, 1)
+        left = MAX_SCREEN_LINES - 1 - len(lines)  # less a hint at the end
+        if left >= min_rows:
             break
-    if explanation.curve:
-        note = textwrap.wrap(sentences.NOTE_ON_CURVE, width)
-        note = note if left - len(note) >= MIN_CHART_ROWS else []
-        chart = _chart(explanation, min(MAX_CHART_ROWS, left - len(note)), "#" if is_plain else "█")
+    if min_rows:
+        note = textwrap.wrap(sentences.note_on_curve(explanation), width)
+        note = note if left - len(note) >= min_rows else []
+        chart = _chart(explanation, curve, min(MAX_CHART_ROWS, left - 2 - len(note)), "#" if is_plain else "█")
         lines += [("", ""), *chart, *(("", text) for text in note)]
     return lines
 
@@ -67,49 +77,17 @@ def _labelled(label: str, text: str, width: int, count: int) -> list[tuple[str, 
     return [(label if n == 0 else " " * len(label), each) for n, each in enumerate(wrapped)]
 
 
-def _facts(explanation: Explanation, advice_lines: int) -> Iterator[tuple[str, str, int]]:
-    """Label, text and the most lines that it may take."""
-    yield "Limited by", sentences.limiter_of(explanation), 3
-    for label, text in (("Grid", sentences.grid_of(explanation)), ("Divergence", sentences.divergence_of(explanation))):
-        if text:
-            yield label, text, 1
-    advice = sentences.advice_of(explanation)[: MAX_ADVICE - (explanation.against is not None)]
-    for label, text in advice:
-        yield label, text, advice_lines
-    yield "Predicted time", sentences.time_of(explanation.point), 2
-    if explanation.against is not None:
-        yield "Other GPU", sentences.gpu_of(explanation.against), 1
-        yield "", sentences.against_of(explanation, explanation.against), 1
-    yield "Occupancy", sentences.occupancy_of(explanation), 2
-    yield "Warps needed", sentences.warps_of(explanation), 1
-    bounds = [f"{format_ns(ns)} ({name})" for name, ns, _ in sentences.bounds_of(explanation)[:MAX_BOUNDS]]
-    yield "Lower bounds", ", ".join(bounds) if bounds else "none", 1
-    yield "Dependence chain", sentences.chain_of(explanation), 2
-    yield "Loop-carried", sentences.loop_of(explanation), 1
-
-
-def _chart(explanation: Explanation, rows: int, bar: str) -> list[tuple[str, str]]:
-    """Throughput against warps, relative to the best predicted one, in at most `rows` rows."""
-    best = min(point.predicted for point in explanation.curve)
+def _chart(explanation: Explanation, curve: Sequence[Point], rows: int, bar: str) -> list[tuple[str, str]]:
+    """Throughput against warps, relative to the best predicted one, in at most `rows` rows; the launch is the last."""
+    best = min(point.predicted for point in curve)
     lines = [("warps  predicted   measured  throughput relative to the best", "")]
-    for point in _sampled(explanation.curve, explanation.point.warps_per_sm, rows):
+    last, count = len(curve) - 1, max(2, min(rows, len(curve)))
+    for point in (curve[place] for place in sorted({round(n * last / (count - 1)) for n in range(count)})):
         length = round(BAR_WIDTH * best / point.predicted) if point.predicted else 0
         measured = "-" if point.measured is None else format_ns(point.measured)
         text = f"{point.warps_per_sm:>5}  {format_ns(point.predicted):>9}  {measured:>9}  {bar * max(1, length)}"
-        is_own = point.warps_per_sm == explanation.point.warps_per_sm
-        lines.append(("", f"{text} <- this launch" if is_own else text))
+        lines.append(("", f"{text} <- this launch" if point is curve[-1] else text))
     return lines
-
-
-def _sampled(curve: Sequence[Point], own: int, count: int) -> list[Point]:
-    """At most `count` points of a curve, evenly, with the first, the last and that of this launch."""
-    ordered = sorted(curve, key=lambda point: point.warps_per_sm)
-    last, count = len(ordered) - 1, max(2, min(count, len(ordered)))
-    places = {round(n * last / (count - 1)) for n in range(count)}
-    here = next((n for n, point in enumerate(ordered) if point.warps_per_sm == own), 0)
-    if here not in places:
-        places = places - {min(places - {0, last} or places, key=lambda n: abs(n - here))} | {here}
-    return [ordered[n] for n in sorted(places)]
 
 
 def _print_tables(out: Console, explanation: Explanation) -> None:
@@ -119,6 +97,7 @@ def _print_tables(out: Console, explanation: Explanation) -> None:
     hottest = sentences.hottest(explanation, MAX_HOTTEST)
     _print_table(out, "Where a warp spends its time", CODE, code_rows(hottest), CODE_OPTIONAL)
     count = f"{len(explanation.lines)} instructions; *: on the longest dependence chain"
+    count += "; sectors and hits are assumed" if sentences.assumed_of(explanation) else ""
     rows = code_rows(sentences.executed_lines(explanation))
     _print_table(out, f"Machine code: {count}", CODE, rows, CODE_OPTIONAL)
     _print_list(out, "Longest dependence chain", dependence_chain(explanation))
@@ -157,7 +136,7 @@ def curve_rows(explanation: Explanation) -> list[tuple[str, ...]]:
             format_ns(point.roofline),
             sentences.resource(point.limiter),
         )
-        for point in explanation.curve
+        for point in sentences.curve_of(explanation)
     ]
 
 

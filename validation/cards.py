@@ -1,0 +1,54 @@
+"""Keep values of further cards of a model, which its page compares with the published result: docs/results/cards.csv.
+
+    python validation/cards.py h200 RESULT.json [RESULT.json ...]
+
+Replaces the rows of the GPU by the findings of these results that have a number or a short text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from kinds import DOCS
+from written import csv_text
+
+from gpudissect.estimate import Status
+from gpudissect.results.files import load
+
+TABLE = DOCS / "results" / "cards.csv"
+COLUMNS = ("gpu", "card", "clock_hz", "element", "attribute", "value", "unit", "low", "high")
+MAX_TEXT_LENGTH = 40  # of a value
+CARD = slice(0, 12)  # of a UUID: GPU- and eight digits
+
+
+def rows(gpu: str, results: list[Path]) -> Iterator[tuple[str, ...]]:
+    """One row for each finding of each result."""
+    for path in results:
+        result = load(path)
+        head = gpu, (result.provenance.gpu_uuid or "")[CARD], f"{result.conditions.clock_hz or 0:.0f}"
+        for each in result.findings:
+            if each.status is Status.FOUND and not isinstance(each.value, tuple):
+                ends = ("" if end is None else f"{end:.6g}" for end in (each.low, each.high))
+                value = f"{each.value:.6g}" if isinstance(each.value, float) else str(each.value)
+                if len(value) <= MAX_TEXT_LENGTH:
+                    yield (*head, each.element, each.attribute, value, each.unit, *ends)
+
+
+def main() -> int:
+    """Replace the rows of one GPU."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("gpu")
+    parser.add_argument("results", nargs="+", type=Path)
+    options = parser.parse_args()
+    known = list(csv.reader(TABLE.read_text(encoding="utf-8").splitlines()))[1:] if TABLE.exists() else []
+    kept = [row for row in known if row[0] != options.gpu]
+    TABLE.write_text(csv_text([COLUMNS, *kept, *rows(options.gpu, options.results)]), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
