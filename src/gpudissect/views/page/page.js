@@ -223,7 +223,8 @@
       for (const value of this.x.ticks(x0, x1)) {
         const at = LEFT + ACROSS * (this.x.share(value) - x0) / (x1 - x0);
         draw("line", { x1: at, x2: at, y1: TOP, y2: LAST }, across);
-        draw("text", { x: at, y: LAST + 17, "text-anchor": "middle" }, across).textContent = this.x.named?.get(value) ?? short(value, this.x.unit);
+        const text = this.x.named?.get(value) ?? short(value, this.x.unit);
+        draw("text", { x: Math.min(at, 520 - 4.7 * text.length), y: LAST + 17, "text-anchor": "middle" }, across).textContent = text;
       }
       for (const value of this.y.ticks(y0, y1)) {
         const at = LAST - UP * (this.y.share(value) - y0) / (y1 - y0);

@@ -29,6 +29,7 @@ LEFT, TOP, PLOT_WIDTH, PLOT_HEIGHT = 84, 12, 422, 242
 BOTTOM = TOP + PLOT_HEIGHT
 MAX_LABELLED_BARS = 10  # bars that have a tick each
 TICK_WIDTH = 34  # pixels of the text of a tick
+TICK_LETTER = 9.4  # and of one letter on a phone, where text is largest (page.css)
 NUMBERED = ("sm", "peer", "lap", "ring", "chain", "run", "number")  # neighbours stand equally far apart
 MAX_LARGE_DOTS = 150  # of one group; of more each is plotted smaller
 SIZE_ORDER = (2, 0, 1, 3)  # pairs of styles by the size of their marks, the smallest first (plot.css)
@@ -74,22 +75,21 @@ def svg(figure: Figure, identity: str) -> Markup:
     x_title, y_title = _axis_title(units[0], figure.x), _axis_title(units[1], *names)
     named = [list(ticks.items()) for ticks in (figure.x_ticks, figure.y_ticks)]
     scales = [
-        [scale.low, scale.high, int(scale.log), unit, *([ticks] if ticks else [])]
-        for scale, unit, ticks in zip((x, y), units, named, strict=True)
+        [each.low, each.high, int(each.log), unit, *([ticks] if ticks else [])]
+        for each, unit, ticks in zip((x, y), units, named, strict=True)
     ]
-    clip = f"{identity}-clip"
     middle, turned = LEFT + PLOT_WIDTH / 2, f"translate(12 {TOP + PLOT_HEIGHT / 2:g}) rotate(-90)"
     parts = (
         tag("title", figure.title),
         tag("desc", describe(figure, groups)),
-        tag("clipPath", tag("rect", **_AREA), id=clip),
+        tag("clipPath", tag("rect", **_AREA), id=f"{identity}-clip"),
         tag(
             "g",
             _x_axis(x, figure.x_ticks or _labels(x_ticks or x.ticks(5, _base(units[0])), units[0])),
             class_="axis x",
         ),
         tag("g", _y_axis(y, figure.y_ticks or _labels(y.ticks(6, _base(units[1])), units[1])), class_="axis y"),
-        tag("g", tag("g", *marks, class_="marks"), clip_path=f"url(#{clip})"),
+        tag("g", tag("g", *marks, class_="marks"), clip_path=f"url(#{identity}-clip)"),
         tag("g", *_vertical_marks(figure, x), *_horizontal_marks(figure, y), class_="fixed"),
         tag("rect", class_="frame", **_AREA),
         tag("text", x_title, class_="name", x=middle, y=HEIGHT - 8, text_anchor="middle"),
@@ -206,7 +206,7 @@ def _x_axis(scale: Scale, ticks: Mapping[float, str]) -> Iterator[Markup]:
     for value, text in ticks.items():
         at = LEFT + PLOT_WIDTH * scale.at(value)
         yield tag("line", x1=at, x2=at, y1=TOP, y2=BOTTOM)
-        yield tag("text", text, x=at, y=BOTTOM + 17, text_anchor="middle")
+        yield tag("text", text, x=min(at, WIDTH - TICK_LETTER / 2 * len(text)), y=BOTTOM + 17, text_anchor="middle")
 
 
 def _y_axis(scale: Scale, ticks: Mapping[float, str]) -> Iterator[Markup]:
