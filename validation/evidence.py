@@ -53,9 +53,10 @@ MC16's second TLB is the clearest example. The paper counts 17 missed entries ov
 2 MiB. It takes the number of misses for the number of ways, and concludes one set of 17 and six of 8. With LRU,
 however, an overflowed set misses on each of its pages, one more than it has ways: those sets miss 18, 27, ... 72. One
 set of 16 and seven of 7 give the counts of the paper, with the same 65 entries and one set more than its table 5. The
-GPU files keep the paper's conclusion and note the difference. On a GPU, the sets that `discover` finds from groups of
-pages distinguish the two structures. The counts also require LRU in the first TLB. With random replacement, as in the
-file of the GTX980 (MC16 table 5: not LRU), they vary from lap to lap.
+GPU files have both: the paper's conclusion, and the other as `tlbs.tlb_l2.alternative`, which
+`sim:gtx780?alternative=yes` simulates. `discover` finds either from groups of pages, without the counts, and its caveat
+gives the misses per lap that distinguish them. The counts also require LRU in the first TLB. With random replacement,
+as in the file of the GTX980 (MC16 table 5: not LRU), they vary from lap to lap.
 
 {data}
 
@@ -70,8 +71,8 @@ bracket).
 ## Tuned
 
 A parameter of the simulation was fitted to these numbers: the variation of memory latency (warps that streaming and
-random loads need), the time of stores to shared memory (copies of MC16 table 7), the slots of Maxwell's units, and the
-page walk of the GTX980 (MC16 figure 14).
+random loads need), the time of stores to shared memory (copies of MC16 table 7), the slots of Maxwell's units, the page
+walk of the GTX980 (MC16 figure 14), and the alternative sets of the second TLB (MC16 figure 8).
 {tuned}
 
 ## Round trip

@@ -374,3 +374,10 @@ def test_spectrum_of_maxwell():  # as MC16 describes it
 def test_published_spectra(name, path, count):
     listed = [item.value for item in load(name).published() if item.element == f"spectrum_{path}"]
     assert listed == pytest.approx(spectrum(name, path)[:count], abs=1)
+
+
+def test_the_sets_of_an_alternative_structure_are_listed_on_request():
+    both = [item for item in load("gtx780").published(alternatives=True) if item.element == "tlb_l2"]
+    values = {name: [item.value for item in both if item.attribute == name] for name in ("sets", "ways")}
+    assert values == {"sets": [7, 8], "ways": [(17, *[8] * 6), (16, *[7] * 7)]}
+    assert not load("k20c").published(alternatives=True)[len(load("k20c").published()) :]

@@ -11,7 +11,7 @@ from gpudissect.device.cuda import driver
 from gpudissect.device.recording.device import Recorder
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.device_info import Origin
-from gpudissect.errors import DeviceError, RecordingError, UsageError
+from gpudissect.errors import CatalogueError, DeviceError, RecordingError, UsageError
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +82,7 @@ def test_options_set_the_noise(options, noise):
 
 WRONG_OPTIONS = ["", "seed", "=1", "seed=1&seed=2", "sede=1", "jitter=-1", "jitter=nan", "jitter=x", "jitter=7"]
 WRONG_OPTIONS += ["seed=-1", "seed=1.5", f"seed={'9' * 5000}", f"seed={2**32}", "noise=some", "noise=none&jitter=0"]
+WRONG_OPTIONS += ["alternative=no", "alternative="]
 
 
 @pytest.mark.parametrize("options", WRONG_OPTIONS)
@@ -89,6 +90,13 @@ def test_invalid_options_are_refused(options):
     with pytest.raises(UsageError) as caught:
         kinds.open_device(f"sim:gtx980?{options}")
     assert "\n" not in str(caught.value)
+
+
+def test_the_alternative_structure_of_a_tlb_is_simulated_on_request():
+    with kinds.open_device("sim:gtx780?alternative=yes&seed=2") as device:
+        assert device.hierarchy.tlbs[1].ways == (16, *[7] * 7)
+    with pytest.raises(CatalogueError, match="gtx680: its GPU file has no alternative structure"):
+        kinds.open_device("sim:gtx680?alternative=yes")
 
 
 @pytest.mark.parametrize("name", ["gtx980", "sim:gtx98", "sim:GTX980", "cuda:gtx980", "simm:gtx980"])

@@ -60,7 +60,7 @@ def test_a_finding_names_its_experiment_and_what_it_revised(survey):
 @pytest.mark.parametrize(("limit", "verdict"), [(64, "not comparable"), (128, "differs"), (None, "differs")])
 def test_what_a_setting_of_the_driver_decides_is_not_called_different(survey, limit, verdict):
     fetch = Estimate(element="l2", attribute="fetch_granularity", status=Status.FOUND, value=64, confidence=0.99)
-    known = SimpleNamespace(key="x", published=lambda: [Published("l2", "fetch_granularity", 32, unit="B")])
+    known = SimpleNamespace(key="x", published=lambda **_: [Published("l2", "fetch_granularity", 32, unit="B")])
     info = replace(INFO, facts={"l2_fetch_limit": limit})
     (finding,) = building.build(info, replace(survey, statements=stated((fetch,))), Options(), known).findings
     assert finding.published.verdict == verdict

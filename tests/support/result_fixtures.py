@@ -45,7 +45,7 @@ PUBLISHED = (
     Published("l1", "hit_latency", 110.0, None, None, "cycles", None, "MT22 table 5.4"),
     Published("l2", "capacity", 2097152.0, None, None, "B", None, "MC16 s4.6"),
 )
-KNOWN = SimpleNamespace(key="gtx980", published=lambda: list(PUBLISHED))
+KNOWN = SimpleNamespace(key="gtx980", published=lambda **_: list(PUBLISHED))
 READINGS = (
     Reading("l1", "capacity", "Wong 2010", 24320),
     Reading("l1", "sets", "Wong 2010", None, "no steps"),

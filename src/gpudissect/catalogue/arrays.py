@@ -163,20 +163,25 @@ class CacheTable(Lines):
 
 
 class TlbTable(Lines):
-    """One TLB level. `penalty`: cycles of a miss if the next level hits; the last level has [walk] instead."""
+    """One TLB level. `penalty`: cycles of a miss if the next level hits; the last level has [walk] instead.
+
+    `alternative`: another structure with as many entries, where a document's data and its conclusion differ.
+    """
 
     entries: Sourced[Count]
     page_size: Sourced[Size]
     penalty: Sourced[Cycles] | None = None
+    alternative: Lines | None = None
 
     @model_validator(mode="after")
     def _check_geometry(self) -> TlbTable:
         page = self.page_size.value
         if page & (page - 1):
             wrong("page_size.value", page, "a power of two")
-        total = self._check_lines(page)
-        if total != self.entries.value:
-            wrong("entries.value", self.entries.value, f"sum of ways = {total}")
+        for table in filter(None, (self, self.alternative)):
+            total = table._check_lines(page)
+            if total != self.entries.value:
+                wrong("entries.value", self.entries.value, f"sum of ways = {total}")
         return self
 
 

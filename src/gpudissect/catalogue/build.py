@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 MAX_CODE_BYTES = 512 * KIB  # of straight-line code that can be run, as on a CUDA GPU
 
 
-def hierarchy_of(gpu: GpuTable) -> geometry.Hierarchy:
-    """Build the memory hierarchy that `gpu` describes; views are resolved to their arrays."""
+def hierarchy_of(gpu: GpuTable, alternative: bool = False) -> geometry.Hierarchy:
+    """Build the memory hierarchy that `gpu` describes, with TLBs of the alternative structure if requested.
+
+    Views are resolved to their arrays.
+    """
     chip, walk, window, prefetch = gpu.chip, gpu.walk, gpu.page_window, gpu.prefetch
     return geometry.Hierarchy(
         caches={element: _cache(table) for element, table in gpu.caches.items()},
         routes={Path.NOTHING: geometry.Route((), (0.0,), None, timer=chip.timer.value)}
         | {path: _route(gpu, table) for path, table in gpu.paths.items()},
-        tlbs=tuple(_tlb(gpu.tlbs[level]) for level in sorted(gpu.tlbs)),
+        tlbs=tuple(_tlb(gpu.tlbs[level], alternative) for level in sorted(gpu.tlbs)),
         tlb_walk_penalty=walk.penalty.value if walk else 0.0,
         tlb_cold_walk_penalty=walk.cold_penalty.value if walk and walk.cold_penalty else None,
         page_window=geometry.PageWindow(**_values(window)) if window else None,
@@ -101,9 +104,9 @@ def _cache(table: CacheTable) -> geometry.Cache:
     return geometry.Cache(line=line, sector=sector, scope=table.scope, copies=copies, **_structure(table))
 
 
-def _tlb(table: TlbTable) -> geometry.Tlb:
-    penalty = table.penalty.value if table.penalty else 0.0
-    return geometry.Tlb(page=table.page_size.value, penalty=penalty, **_structure(table))
+def _tlb(table: TlbTable, alternative: bool) -> geometry.Tlb:
+    penalty, lines = table.penalty.value if table.penalty else 0.0, table.alternative if alternative else None
+    return geometry.Tlb(page=table.page_size.value, penalty=penalty, **_structure(lines or table))
 
 
 def _structure(table: Lines) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpudissect.catalogue.build import hierarchy_of, processor_of
 from gpudissect.catalogue.compute_capability import FIRST_WITH_CLUSTERS, NEEDS_CLUSTERS
-from gpudissect.catalogue.published import Published, published_of
+from gpudissect.catalogue.published import Published, alternatives_of, published_of
 from gpudissect.errors import CatalogueError
 from gpudissect.simulation.cache.geometry import Hierarchy
 from gpudissect.workload import Path
@@ -52,17 +52,25 @@ class Gpu:
         """Generation: ``Maxwell``."""
         return self.table.architecture
 
-    def hierarchy(self) -> Hierarchy:
-        """Build the memory hierarchy that a simulator runs."""
-        return hierarchy_of(self.table)
+    def hierarchy(self, alternative: bool = False) -> Hierarchy:
+        """Build the memory hierarchy that a simulator runs, with the alternative structure of its TLBs if requested.
+
+        Raises `CatalogueError` if the file has no alternative.
+        """
+        if alternative and not any(table.alternative for table in self.table.tlbs.values()):
+            raise CatalogueError(f"{self.key}: its GPU file has no alternative structure")
+        return hierarchy_of(self.table, alternative)
 
     def processor(self) -> Processor | None:
         """Build the SM that a simulator runs; None if the file does not describe it."""
         return processor_of(self.table)
 
-    def published(self) -> list[Published]:
-        """List the published numbers that a measurement can find, by element and attribute."""
-        return published_of(self.table)
+    def published(self, *, alternatives: bool = False) -> list[Published]:
+        """List the published numbers that a measurement can find, by element and attribute; alternatives if requested.
+
+        These are the sets of `TlbTable.alternative`, after the others.
+        """
+        return [*published_of(self.table), *(alternatives_of(self.table) if alternatives else ())]
 
     def unsupported(self) -> dict[Path, str]:
         """Paths that this GPU lacks, each with the reason."""

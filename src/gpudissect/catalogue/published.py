@@ -52,6 +52,14 @@ def published_of(gpu: GpuTable) -> list[Published]:
     return sorted((derived | stated).values(), key=lambda item: (item.element, item.attribute))
 
 
+def alternatives_of(gpu: GpuTable) -> Iterator[Published]:
+    """Sets and ways of the alternative structures of TLBs."""
+    for element, table in gpu.tlbs.items():
+        if (other := table.alternative) is not None:
+            yield _published(element, "sets", float(other.sets.value), other.sets)
+            yield from _structure(element, other, table.page_size.value)
+
+
 def _published(element: str, attribute: str, value: Value, entry: Sourced[Any], **fields: Any) -> Published:
     origin = {"unit": unit_of(attribute), "source": entry.source or "", "note": entry.note or ""}
     return Published(element, attribute, value, **(origin | fields))

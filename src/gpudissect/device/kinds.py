@@ -157,12 +157,14 @@ def _open_simulated(text: str, seed: int) -> Device:
         raise _unknown_device(spec)
     if is_file and not FilePath(name).is_file():
         raise DeviceError(f"no such GPU file: {name}")
+    if options.pop("alternative", "yes") != "yes":
+        raise UsageError("the option alternative can only be 'yes': the alternative structure in the GPU file")
     noise = _noise(options, seed)
     gpu = load(name)
     from gpudissect.device.simulated.gpu import SimulatedGpu
 
     return SimulatedGpu(
-        gpu.hierarchy(),
+        gpu.hierarchy(alternative="alternative=yes" in text),
         spec=spec,
         name=gpu.name,
         facts={fact: value for fact, value in gpu.facts().items() if fact != "registers_per_sm"},  # never a limit here
@@ -177,7 +179,7 @@ def _noise(options: Mapping[str, str], seed: int) -> Noise:
     from gpudissect.device.simulated.noise import Noise
 
     if unknown := sorted(set(options) - {"seed", "noise", *_NOISE_OPTIONS}):
-        known = "seed, jitter, outliers, drift, noise=none"
+        known = "seed, jitter, outliers, drift, noise=none, alternative=yes"
         raise UsageError(f"a simulated GPU has no option {unknown[0]!r}; it has {known}")
     seed = _seed(options["seed"]) if "seed" in options else seed
     if "noise" in options:

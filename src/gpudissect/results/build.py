@@ -44,7 +44,7 @@ def build(info: DeviceInfo, survey: Survey, options: model.Options, reference: G
     """
     conditions = _conditions(info, survey)
     published: dict[tuple[str, str], list[Reference]] = defaultdict(list)
-    for value in reference.published() if reference is not None else ():
+    for value in reference.published(alternatives=True) if reference is not None else ():
         published[value.element, value.attribute].append(value)
     simulated = Origin.SIMULATED in (info.origin, info.recorded_origin)
 

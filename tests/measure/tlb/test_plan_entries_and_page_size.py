@@ -5,6 +5,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
+from gpudissect.catalogue import load
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
@@ -189,3 +190,17 @@ def test_sets_and_policy_of_a_tlb(policy, ways):
         "index_function": "page mod 7" if several else "one set",
         "replacement_policy": policy,
     }
+
+
+@pytest.mark.parametrize(
+    ("alternative", "misses"), [(False, "18, 27, 36, 45, 54, 63, 72, "), (True, "17, 25, 33, 41, 49, 57, 65, ")]
+)
+def test_misses_per_lap_tell_sets_apart_that_hold_as_many_pages(alternative, misses):
+    """MC16 figure 8 counts 17, 25, ... 65 misses, and concludes sets of 17 and 6 x 8, which miss 18, 27, ... 72."""
+    hierarchy = load("gtx780").hierarchy(alternative)
+    found = estimates(SimulatedGpu(hierarchy, spec="sim:test", name="test", noise=Noise(seed=1)), ["sets.tlb_l2"], 3)
+    assert found["tlb_l2", "ways"].value == ((16, *[7] * 7) if alternative else (17, *[8] * 6))
+    for name in ("sets", "ways"):
+        (caveat,) = found["tlb_l2", name].caveats
+        assert caveat.startswith(f"misses per lap over 66, 67, ... pages in order: {misses}")
+        assert f"LRU in these sets predicts {misses}" in caveat

@@ -13,8 +13,8 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_structure import linear_index
 from gpudissect.measure.infer_confidence import BRACKETED, EXACT
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
-from gpudissect.measure.tlb.infer_miss_penalty import TlbLevel
-from gpudissect.measure.tlb.page_accesses import PageAccesses, Pages, Undecided, memory_limit
+from gpudissect.measure.tlb.infer_miss_penalty import TlbLevel, count_misses
+from gpudissect.measure.tlb.page_accesses import LAPS, PageAccesses, Pages, Undecided, memory_limit
 from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
 from gpudissect.simulation.cache.index import canonical, matrix
 from gpudissect.vocabulary import TLBS
@@ -26,6 +26,7 @@ BATCH = 8  # pages tried at once
 MAX_PAGE_RATIO = 5  # last page tried, in entries
 SAMPLE = 16  # pages tried one by one where any group of them will do
 MAX_EVIDENCE = 256  # workloads named: the last, which decide
+MAX_OVERFLOW_PAGES = 8  # pages beyond those that fit, over which misses per lap are counted
 METHOD = "group tests: pages without which the others fit"
 ONE_SET = "one set was measured, the others are assumed to be like it"
 
@@ -37,6 +38,7 @@ class TlbSets:
     ways: tuple[int, ...]  # of each set
     set_of: tuple[int, ...]  # the set of each page from 0, as far as measured
     evidence: tuple[str, ...]  # digests of the workloads
+    overflow: tuple[int, ...] = ()  # misses per lap with 1, 2, ... pages too many in order, where ways differ
 
 
 def tlb_sets_of(element: str) -> Key[TlbSets | None]:
@@ -102,7 +104,16 @@ class _SetSearch:
                 page += 1  # it is in a set that is not full yet; full ones stay as they are
         if len(set_of) < page or sum(map(len, sets)) != len(resident):
             raise Undecided(f"of {page} pages {page - len(set_of)} could not be assigned to a set")
-        return TlbSets(tuple(map(len, sets)), tuple(set_of[each] for each in range(page)), self.evidence)
+        ways = tuple(map(len, sets))
+        overflow = (yield from self._overflow(page - 1)) if len(set(ways)) > 1 else ()
+        return TlbSets(ways, tuple(set_of[each] for each in range(page)), self.evidence, overflow)
+
+    def _overflow(self, last: int) -> Ask[tuple[int, ...]]:
+        """Median misses per lap over consecutive pages in order, up to page `last`: what MC16 figure 8 counts."""
+        entries = self.level.entries
+        counts = range(entries + 1, min(last + 1, entries + MAX_OVERFLOW_PAGES) + 1)
+        measured = yield from self.accesses.visits([np.arange(count) for count in counts], LAPS)
+        return tuple(int(np.median(count_misses(each, self.level.miss.threshold)[:, 1])) for each in measured)
 
     def _known_sets(self, resident: list[int], pages: range, sets: list[frozenset[int]]) -> Ask[dict[int, int | None]]:
         """Which known set each page overflows: the only one that has room for it without one of its pages."""
@@ -149,9 +160,10 @@ def _estimates(element: str, sets: TlbSets, level: TlbLevel) -> tuple[Estimate, 
     ways, count, total = tuple(sorted(sets.ways, reverse=True)), len(sets.ways), sum(sets.ways)
     origin, reach = (EXACT, METHOD, sets.evidence), total * level.page_size
     equal = ways[0] if len(set(ways)) == 1 else None
+    overflow = _overflow_caveat(sets, level.entries)
     estimates = (
-        found(element, "sets", count, count, count, *origin),
-        found(element, "ways", equal or ways, equal, equal, *origin),
+        found(element, "sets", count, count, count, *origin, overflow),
+        found(element, "ways", equal or ways, equal, equal, *origin, overflow),
         found(element, "index_function", _index(sets, level.page_size), None, None, *origin),
     )
     if total == level.entries:
@@ -160,6 +172,21 @@ def _estimates(element: str, sets: TlbSets, level: TlbLevel) -> tuple[Estimate, 
     caveats = (f"the ways of all sets; only {level.entries} consecutive pages fit",)
     entries = found(element, "entries", total, total, total, *origin, caveats)
     return (*estimates, entries, found(element, "reach", reach, reach, reach, *origin, caveats))
+
+
+def _overflow_caveat(sets: TlbSets, entries: int) -> tuple[str, ...]:
+    """Misses per lap, beside those of LRU: they distinguish these sets from others that hold as many pages."""
+    if not sets.overflow:
+        return ()
+    lru, pages = [], np.bincount(sets.set_of[:entries], minlength=len(sets.ways))
+    for page in range(entries, entries + len(sets.overflow)):
+        pages[sets.set_of[page]] += 1
+        lru.append(int(pages[pages > sets.ways].sum()))
+    counted, predicted = (", ".join(map(str, misses)) for misses in (sets.overflow, lru))
+    return (
+        f"misses per lap over {entries + 1}, {entries + 2}, ... pages in order: {counted}; LRU in these sets predicts "
+        f"{predicted}: a set with one page too many misses once more than it has ways",
+    )
 
 
 def _index(sets: TlbSets, page: int) -> str:
