@@ -42,6 +42,7 @@ def test_a_plain_result_raises_no_concern():
         (make({}), "no finding", "without --only"),
         (make({"l1.capacity": {"value": 9, "confidence": 0.3}}), "below 50 %", "again"),
         (make(PLAIN | {"l2.hit_latency": 20.0}), "not a hierarchy", "traces"),
+        (make({"l1.capacity": 1024, "l1.sets": 4, "l1.ways": 4, "l1.line_size": 128}), "is not 1 KiB", "purpose"),
         (make(prediction=prediction(0.8)), "80.0%", "policy"),
     ],
 )
@@ -60,7 +61,6 @@ def test_concerns_that_make_a_result_unstable(checked, what, advice):
         (make(conditions={"clock_hz": 1e9}), "clock range not recorded"),
         (make({"l1.sets": {"value": None, "status": Status.AMBIGUOUS, "reason": "two"}}), "ambiguous"),
         (make({"l1.hit_latency": {"value": 30.0, "low": 20.0, "high": 40.0}}), "wider"),
-        (make({"l1.capacity": 1024, "l1.sets": 4, "l1.ways": 4, "l1.line_size": 128}), "is not 1 KiB"),
     ],
 )
 def test_concerns_that_are_only_notes(checked, what):

@@ -1,24 +1,22 @@
 """Whether a result is reliable: problems while measuring, contradictions within it, and what to do about them."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from itertools import pairwise
+from itertools import islice
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
+from gpudissect.measure.infer_contradictions import Agreement, contradictions, path_agreements
 from gpudissect.results.compare import Outcome, Row, common_keys, compare, letter
 from gpudissect.results.model import Finding, Result
-from gpudissect.results.text import quantity
 from gpudissect.results.verdict import Verdict
 
 MAX_ABOVE_STATED = 1.002  # an H100 that states 1980 MHz ran at 1995 MHz in some runs
 MAX_CLOCK_SPREAD = 0.03  # of the median; beyond, cycles of memory are not those of one clock
-MAX_PREDICTION_SHORTFALL = 0.05  # of the agreement below what is possible
 MAX_BRACKET_WIDTH = 0.25  # of a latency, as a share of the value
-MAX_SIZE_RATIO = 1.07  # of sets x ways x line size to the capacity
 MAX_SPREADS = 20  # values with their spread over cards
 MAX_LISTED = 50  # failures, and elements of a prediction
 MEMORY_LATENCIES = ("l2.hit_latency", "dram.hit_latency")
@@ -29,7 +27,6 @@ _WIDE_BRACKETS = (
 )
 _SELECTION = {"discover": "only", "hide": "access"}  # options that restrict a command to some elements
 _NOTHING = ("", "none", "no", "0")
-Findings = Mapping[tuple[str, str], Finding]
 
 
 class Weight(StrEnum):
@@ -77,8 +74,7 @@ def _concerns_of_one(result: Result) -> Iterator[Concern]:
     yield from _check_run(result)
     yield from _check_clock(result)
     yield from _check_findings(result)
-    yield from _check_consistency({(each.element, each.attribute): each for each in result.findings})
-    yield from _check_prediction(result)
+    yield from _check_consistency(result)
 
 
 def _check_run(result: Result) -> Iterator[Concern]:
@@ -141,36 +137,16 @@ def _is_wide(finding: Finding) -> bool:
     return not exempt and value > 0 and high - low > max(MAX_BRACKET_WIDTH * value, 4)
 
 
-def _check_consistency(findings: Findings) -> Iterator[Concern]:
-    """Concerns about findings that contradict each other."""
-    for element in dict.fromkeys(element for element, _ in findings):
-        values = [_number(findings, element, name) for name in ("sets", "ways", "line_size", "capacity")]
-        if all(each is not None for each in values):
-            sets, ways, line, size = (float(each) for each in values if each is not None)
-            high, product = findings[element, "capacity"].high, sets * ways * line
-            if not size <= product * (1 + 1e-9) or product > max(size, high or size) * MAX_SIZE_RATIO:
-                what = f"{sets:g} sets x {ways:g} ways x {quantity(line, 'B')} is not {quantity(size, 'B')}"
-                about = tuple(f"{element}.{name}" for name in ("capacity", "sets", "ways"))
-                yield _note(f"{element}: {what}", "part of the array may serve another purpose: see capacity", about)
-    ladder = [(name, value) for name in ("l1", "l2", "dram") if (value := _number(findings, name, "hit_latency"))]
-    for (near, short), (far, long) in pairwise(ladder):
-        if short > long:
-            what = f"hit latency of {far} ({long:g} cycles) is below that of {near} ({short:g}): not a hierarchy"
-            about = (f"{near}.hit_latency", f"{far}.hit_latency")
-            yield _unstable(what, "run again with --record and look at the traces", about)
-
-
-def _number(findings: Findings, element: str, attribute: str) -> float | None:
-    finding = findings.get((element, attribute))
-    return finding.value if finding is not None and isinstance(finding.value, int | float) else None
-
-
-def _check_prediction(result: Result) -> Iterator[Concern]:
-    for each in result.prediction.elements[:MAX_LISTED] if result.prediction is not None else ():
-        if each.possible - each.agreement > MAX_PREDICTION_SHORTFALL:
-            what = f"{each.element}: {each.agreement:.1%} of random accesses predicted, {each.possible:.1%} possible"
-            about = tuple(f"{each.element}.{name}" for name in ("sets", "index_function", "replacement_policy"))
-            yield _unstable(what, "sets, index function or policy may be wrong: look at their evidence", about)
+def _check_consistency(result: Result) -> Iterator[Concern]:
+    """Concerns about findings that contradict each other, the predicted accesses, or the driver."""
+    caches, paths = (result.prediction.elements, result.prediction.paths) if result.prediction else ((), ())
+    agreements = [Agreement(each.element, each.agreement, each.possible) for each in caches]
+    agreements += [each for path in paths for each in path_agreements(path.wrong, path.accesses, path.possible)]
+    findings = {(each.element, each.attribute): (each.value, each.low, each.high) for each in result.findings}
+    found = contradictions(findings, agreements, result.device.facts.get("l2_size"))
+    for each in islice(found, MAX_LISTED):
+        about = tuple(name for name in each.about if tuple(name.split(".")) in findings)
+        yield _unstable(each.what, each.advice, about)
 
 
 @dataclass(frozen=True)

@@ -3,20 +3,25 @@
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
+from typing import TypeVar
 
 from gpudissect.device.base import Device
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Estimate, Series
 from gpudissect.measure.cache.plan_comparison import Reading
+from gpudissect.measure.infer_confidence import DOUBTFUL
+from gpudissect.measure.infer_contradictions import Agreement, contradictions, path_agreements
 from gpudissect.measure.plan import Bench, Experiment, Study
 from gpudissect.measure.prediction.infer_agreement import CacheCounts, NotPredicted, PathCounts
 from gpudissect.survey.drive import Drive, Failure, Progress, Statement
 from gpudissect.survey.registry import experiments, measured_elements
 from gpudissect.trace import Context
-from gpudissect.vocabulary import HIDING
+from gpudissect.vocabulary import ELEMENTS, HIDING
 
+T = TypeVar("T")
+CONTRADICTIONS = "contradictions"  # who says that a finding is doubtful
 MAX_TEXTS_PER_NOTE = 4
 OUTLIER_SHARE = 0.005
 """Short runs misread the clock."""
@@ -146,20 +151,49 @@ def run_experiments(
     elements = {each.element for each in requested}
     outcomes = drive.outcomes
     knowledge = [outcome.knowledge for outcome in outcomes.values()]
+    caches, paths = _instances(knowledge, CacheCounts), _instances(knowledge, PathCounts)
+    statements = _with_doubts(drive.statements(set(ELEMENTS)), caches, paths, device.info.facts.get("l2_size"))
     readings = [outcomes[name].knowledge for name in registered if name in outcomes and _compares(registered[name])]
     return Survey(
-        drive.statements(elements),
+        {name: each for name, each in statements.items() if name[0] in elements},
         tuple(drive.failures),
         interrupted,
         time.perf_counter() - start,
         drive.workloads,
         tuple(reading for several in readings for reading in several),
         gather(drive.contexts),
-        predictions=tuple(each for each in knowledge if isinstance(each, CacheCounts)),
-        path_predictions=tuple(each for each in knowledge if isinstance(each, PathCounts)),
-        not_predicted=tuple(each for each in knowledge if isinstance(each, NotPredicted)),
+        predictions=caches,
+        path_predictions=paths,
+        not_predicted=_instances(knowledge, NotPredicted),
         series=tuple(each for outcome in outcomes.values() for each in outcome.series if each.element in elements),
     )
+
+
+def _instances(knowledge: Iterable[object], kind: type[T]) -> tuple[T, ...]:
+    return tuple(each for each in knowledge if isinstance(each, kind))
+
+
+Statements = Mapping[tuple[str, str], tuple[Statement, ...]]
+
+
+def _with_doubts(
+    statements: Statements, caches: Iterable[CacheCounts], paths: Iterable[PathCounts], stated_l2: object
+) -> Statements:
+    """The statements, and a doubtful one about each finding that contradicts another."""
+    agreements = [Agreement(each.name, each.agreement, each.possible) for each in caches]
+    agreements += [each for path in paths for each in path_agreements(path.wrong, path.accesses, path.possible)]
+    last = {name: each[-1].estimate for name, each in statements.items()}
+    doubted = dict(statements)
+    numbers = {name: (each.value, each.low, each.high) for name, each in last.items()}
+    for contradiction in contradictions(numbers, agreements, stated_l2):
+        for name, estimate in last.items():
+            if estimate.confidence is not None and ".".join(name) in contradiction.about:
+                confidence, caveats = min(estimate.confidence, DOUBTFUL), (*estimate.caveats, contradiction.what)
+                last[name] = replace(estimate, confidence=confidence, caveats=caveats)
+    for name, estimate in last.items():
+        if estimate is not statements[name][-1].estimate:
+            doubted[name] = (*statements[name], Statement(CONTRADICTIONS, estimate))
+    return doubted
 
 
 def _compares(experiment: Experiment) -> bool:

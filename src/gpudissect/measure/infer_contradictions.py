@@ -1,0 +1,140 @@
+"""Findings that contradict one another, the accesses they predict, or the driver.
+
+One of them must be wrong, and none says which: a survey lowers the confidence of all to `DOUBTFUL`, and ``gpudissect
+check`` lists them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from gpudissect.estimate import Value
+from gpudissect.units import format_bytes
+from gpudissect.vocabulary import PATHS, TLBS
+
+MAX_PREDICTION_SHORTFALL = 0.05  # of the agreement below what is possible
+MAX_SIZE_RATIO = 1.07  # of sets x ways x line size, or of the L2 size that the driver states, to the capacity
+MAX_LATENCY_RATIO = 1.25  # of hit latency + miss penalty to the hit latency of the L2, or the reverse
+MIN_TLB_PENALTY = 2.0  # cycles of a miss
+SIZES = ("line_size", "capacity", "sets", "ways", "index_function")
+GEOMETRY = ("fetch_granularity", *SIZES, "entries", "page_size", "reach", "replacement_policy")
+
+Bracketed = tuple[Value | None, float | None, float | None]
+"""A value and the ends of its bracket; None where there is none."""
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """What does not fit, the findings concerned (``element.attribute``), and what to do about it."""
+
+    what: str
+    about: tuple[str, ...]
+    advice: str = "look at their evidence"
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Share of random accesses to an element that were predicted, and the share that is possible."""
+
+    element: str
+    share: float
+    possible: float
+
+
+def path_agreements(wrong: Mapping[str, int], accesses: int, possible: float) -> list[Agreement]:
+    """Those of the elements of a path, from its `wrong` accesses by element."""
+    return [Agreement(element, possible - count / accesses, possible) for element, count in wrong.items()]
+
+
+class _Numbers:
+    """Findings by element and attribute, as numbers and intervals."""
+
+    def __init__(self, findings: Mapping[tuple[str, str], Bracketed]) -> None:
+        self.findings = findings
+
+    def value(self, element: str, attribute: str) -> float | None:
+        """A number, or the sum of a list; None without one."""
+        value, _, _ = self.findings.get((element, attribute), (None, None, None))
+        return sum(value) if isinstance(value, tuple) else value if isinstance(value, int | float) else None
+
+    def interval(self, element: str, attribute: str) -> tuple[float, float] | None:
+        """Ends of the bracket; the value where it has none."""
+        value = self.value(element, attribute)
+        if value is None:
+            return None
+        _, low, high = self.findings[element, attribute]
+        return value if low is None else low, value if high is None else high
+
+    def product(self, element: str) -> tuple[float, str] | None:
+        """Bytes of all lines of all sets, and how they follow."""
+        sets, ways, line = (self.value(element, name) for name in ("sets", "ways", "line_size"))
+        if sets is None or ways is None or line is None:
+            return None
+        if isinstance(self.findings[element, "ways"][0], tuple):
+            return ways * line, f"{ways:g} lines x {format_bytes(line)}"
+        return sets * ways * line, f"{sets:g} sets x {ways:g} ways x {format_bytes(line)}"
+
+
+def contradictions(
+    findings: Mapping[tuple[str, str], Bracketed], agreements: Sequence[Agreement], stated_l2: object
+) -> Iterator[Contradiction]:
+    """All contradictions between findings; `stated_l2` is the size of the L2 in bytes that the driver states."""
+    numbers = _Numbers(findings)
+    for each in agreements:
+        if each.possible - each.share > MAX_PREDICTION_SHORTFALL:
+            what = f"{each.element}: {each.share:.1%} of random accesses predicted, {each.possible:.1%} possible"
+            advice = "sets, index function or policy may be wrong: look at their evidence"
+            yield Contradiction(what, _names(each.element, *GEOMETRY), advice)
+    for element in dict.fromkeys(element for element, _ in findings):
+        product, capacity = numbers.product(element), numbers.interval(element, "capacity")
+        if product and capacity and not capacity[0] <= product[0] * (1 + 1e-9) <= capacity[1] * MAX_SIZE_RATIO:
+            what = f"{element}: {product[1]} is not {format_bytes(numbers.value(element, 'capacity') or 0)}"
+            advice = "part of the array may serve another purpose: see capacity"
+            yield Contradiction(what, _names(element, *SIZES), advice)
+    yield from _latencies(numbers)
+    yield from _l2_sizes(numbers, stated_l2)
+    for first, second in pairwise(TLBS):
+        penalty = numbers.interval(second, "miss_penalty")
+        if penalty and penalty[0] < MIN_TLB_PENALTY:
+            what = f"{second}: a miss costs {penalty[0]:.0f} to {penalty[1]:.0f} cycles more than one of {first}"
+            names = (*GEOMETRY, "miss_penalty")
+            yield Contradiction(what, (*_names(first, *names), *_names(second, *names)))
+
+
+def _names(element: str, *attributes: str) -> tuple[str, ...]:
+    return tuple(f"{element}.{attribute}" for attribute in attributes)
+
+
+def _latencies(numbers: _Numbers) -> Iterator[Contradiction]:
+    """A farther level that is faster; a hit of the last private cache plus its penalty against a hit of the L2."""
+    ladder = [(each, value) for each in ("l1", "l2", "dram") if (value := numbers.value(each, "hit_latency"))]
+    for (near, short), (beyond, long) in pairwise(ladder):
+        if short > long:
+            what = f"hit latency of {beyond} ({long:g} cycles) is below that of {near} ({short:g}): not a hierarchy"
+            about = (f"{near}.hit_latency", f"{beyond}.hit_latency")
+            yield Contradiction(what, about, "run again with --record and look at the traces")
+    l2, far = numbers.interval("l2", "hit_latency"), numbers.interval("l2", "far_latency")
+    for name in (caches[-1] for caches in PATHS.values()):
+        hit, penalty = numbers.interval(name, "hit_latency"), numbers.interval(name, "miss_penalty")
+        if not (l2 and hit and penalty):
+            continue
+        low, high = hit[0] + penalty[0], hit[1] + penalty[1]
+        if low > MAX_LATENCY_RATIO * (far or l2)[1] or high * MAX_LATENCY_RATIO < l2[0]:
+            what = f"{name}: a hit and the penalty of a miss take {low:.0f} to {high:.0f} cycles, but a hit of the L2"
+            names = _names(name, "miss_penalty", *SIZES, "replacement_policy")
+            yield Contradiction(f"{what} {l2[0]:.0f} to {l2[1]:.0f}", names)
+
+
+def _l2_sizes(numbers: _Numbers, stated: object) -> Iterator[Contradiction]:
+    """Capacity of the L2 against what the driver states, and against near and far memory without a far partition."""
+    size = numbers.interval("l2", "capacity")
+    if size is None:
+        return
+    if isinstance(stated, int) and not size[0] <= stated * MAX_SIZE_RATIO <= size[1] * MAX_SIZE_RATIO**2:
+        what = f"l2: capacity of {format_bytes(size[0])} to {format_bytes(size[1])}, but the driver states "
+        yield Contradiction(what + format_bytes(stated), _names("l2", *SIZES, "segment_size"))
+    near, far = numbers.value("dram", "near_latency"), numbers.value("dram", "far_latency")
+    if near and far and not numbers.value("l2", "segment_size") and size[1] < 2 * size[0]:
+        what = f"l2: memory is near ({near:.0f} cycles) or far ({far:.0f}), but no far partition was found"
+        names = _names("l2", *SIZES, "replacement_policy", "miss_penalty")
+        yield Contradiction(what, (*names, "dram.hit_latency"))

@@ -1,0 +1,60 @@
+"""Every contradiction between findings is noticed, and names those that may be wrong."""
+
+import pytest
+
+from gpudissect.measure.infer_contradictions import Agreement, contradictions
+
+KIB, MIB = 1 << 10, 1 << 20
+CONSISTENT = {
+    "l1.capacity": 16 * KIB,
+    "l1.sets": 32,
+    "l1.ways": 4,
+    "l1.line_size": 128,
+    "l1.hit_latency": 33.0,
+    "l1.miss_penalty": 168.0,
+    "l2.capacity": MIB,
+    "l2.hit_latency": 200.0,
+    "dram.hit_latency": 440.0,
+    "tlb_l1.miss_penalty": 23.0,
+    "tlb_l2.miss_penalty": 94.0,
+}
+
+
+def found(changes=(), agreements=(), stated=MIB):
+    values = CONSISTENT | dict(changes)
+    findings = {tuple(name.split(".")): (value, None, None) for name, value in values.items()}
+    return list(contradictions(findings, agreements, stated))
+
+
+def test_what_fits_together_is_no_contradiction():
+    assert (
+        found()
+        == found(stated=None)
+        == found(agreements=[Agreement("l1", 0.96, 1.0), Agreement("l2", 0.83, 0.87)])
+        == []
+    )
+    assert found({"l1.ways": (33.0, *([3.0] * 31), 2.0)}) == []  # unequal sets
+
+
+@pytest.mark.parametrize(
+    ("changes", "about"),
+    [
+        ({"l1.line_size": 256}, "l1.line_size"),
+        ({"l1.ways": 1}, "l1.ways"),
+        ({"l1.ways": (33.0, 33.0)}, "l1.sets"),
+        ({"l1.miss_penalty": 407.0}, "l1.capacity"),
+        ({"l1.hit_latency": 8.0, "l1.miss_penalty": 7.9, "l2.hit_latency": 10.0}, "l1.miss_penalty"),
+        ({"l2.hit_latency": 450.0, "l1.miss_penalty": 417.0}, "dram.hit_latency"),
+        ({"l2.capacity": MIB // 2}, "l2.capacity"),
+        ({"dram.near_latency": 440.0, "dram.far_latency": 590.0}, "l2.capacity"),
+        ({"tlb_l2.miss_penalty": 0.0}, "tlb_l1.entries"),
+    ],
+)
+def test_a_contradiction_names_what_may_be_wrong(changes, about):
+    (contradiction,) = found(changes)
+    assert about in contradiction.about
+
+
+def test_a_failed_prediction_contradicts_the_geometry():
+    (contradiction,) = found(agreements=[Agreement("l2", 0.53, 1.0)])
+    assert {"l2.sets", "l2.line_size", "l2.fetch_granularity", "l2.index_function"} <= set(contradiction.about)
