@@ -126,7 +126,7 @@ def _latencies(numbers: _Numbers) -> Iterator[Contradiction]:
 
 
 def _l2_sizes(numbers: _Numbers, stated: object) -> Iterator[Contradiction]:
-    """Capacity of the L2 against what the driver states, and against memory of two homes without a far partition."""
+    """Capacity of the L2 against what the driver states, and against the memory latencies of two partitions."""
     size = numbers.interval("l2", "capacity")
     if size is None:
         return
