@@ -2,7 +2,7 @@
 
 import tempfile
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import UnionType
@@ -345,7 +345,8 @@ def _as_list(argument: str, names: str | Sequence[str] | None) -> Sequence[str] 
     """A text stands for itself, although it is a sequence of letters. Raises `UsageError` for what names nothing."""
     if names is None or isinstance(names, str):
         return None if names is None else [names]
-    _check_type(argument, names, Collection, "a name or a list of names")
+    _check_type(argument, names, Iterable, "a name or a list of names")
+    names = list(names)
     for each in names:
         _check_type(argument, each, str, "a name or a list of names")
     if not names:

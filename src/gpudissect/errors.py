@@ -6,11 +6,22 @@ a status, never an exception.
 
 from collections.abc import Iterable
 
+MAX_MESSAGE = 300  # characters of an error, whatever names and values it repeats
+
+
+def shorten_message(text: str) -> str:
+    """One line of at most `MAX_MESSAGE` characters: beginning and end, which say what is wrong and what to do."""
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 85]} ... {line[-80:]}"
+
 
 class GpudissectError(Exception):
     """Base of all errors of this package; `exit_code` is that of the command line."""
 
     exit_code = 2
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(shorten_message(str(message)))
 
 
 class UsageError(GpudissectError):

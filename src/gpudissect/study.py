@@ -14,7 +14,7 @@ from gpudissect.device import kinds
 from gpudissect.device.base import MAX_KEPT_BYTES, Keeper, WithoutHost
 from gpudissect.device.recording.device import Recorder
 from gpudissect.device_info import DeviceInfo, Origin
-from gpudissect.errors import GpudissectError, RecordingError, UsageError, unknown_name
+from gpudissect.errors import DeviceError, GpudissectError, RecordingError, UsageError, unknown_name
 from gpudissect.estimate import Status
 from gpudissect.exports.tables import check_traces_name
 from gpudissect.interrupts import uninterrupted
@@ -27,6 +27,7 @@ from gpudissect.results.files import (
     check_names,
     check_writable,
     holds_data,
+    is_special,
     partial_path,
     write_bytes,
 )
@@ -65,6 +66,17 @@ class Request:
     compare_methods: bool | None = None
     host: bool = True
 
+    def __post_init__(self) -> None:
+        """Convert numpy's values. Raises `UsageError` for a wrong seed or flag."""
+        if self.seed is not None:
+            object.__setattr__(self, "seed", kinds.check_seed(self.seed))
+        for name in ("quick", "compare_methods", "host"):
+            value = getattr(self, name)
+            if value is not None:
+                if value not in (True, False):
+                    raise UsageError(f"{name} is True or False, got {value!r:.40}")
+                object.__setattr__(self, name, bool(value))
+
     def options(self, recorded: Mapping[str, Any]) -> Options:
         """Requested options, else those of a recording, else the defaults. Raises `RecordingError` or `UsageError`."""
         if self.seed is not None and recorded.get("seed", self.seed) != self.seed:
@@ -83,7 +95,7 @@ class Request:
             raise RecordingError(f"the recording's options are not valid: {quoted}") from None
         if not self.hiding:
             return options
-        if recorded and not (elements and set(elements) <= set(HIDING)):
+        if recorded and not (isinstance(elements, list) and elements and all(each in HIDING for each in elements)):
             raise RecordingError("this recording is not of latency hiding: replay it with 'gpudissect discover'")
         return options if options.elements else options.model_copy(update={"elements": HIDING[:1]})
 
@@ -143,7 +155,7 @@ class RunOutcome:
         partial: list[Path] = []
         errors: list[GpudissectError] = []
         with uninterrupted():
-            for path, content in contents:
+            for path, content in sorted(contents, key=lambda each: each[0] is not None and is_special(each[0])):
                 if path is None:
                     continue
                 if not found and holds_data(path):
@@ -197,6 +209,8 @@ def run_study(
     with ExitStack() as stack:
         device = stack.enter_context(kinds.open_device(spec, seed=request.seed or 0))
         options = request.options(getattr(device, "options", {}))
+        if request.hiding and not device.info.instructions:
+            raise DeviceError(f"{device.info.name} runs no mixes of instructions: latency hiding cannot be measured")
         if not request.host:
             device = WithoutHost(device)
         recorder = None

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.int64]
+
+
+def _rebuild(record: object) -> tuple[type, tuple[object, ...]]:
+    """How to make a record again, for pickle: read-only mappings as dicts."""
+    values = (getattr(record, field.name) for field in fields(record))  # type: ignore[arg-type]
+    return type(record), tuple(dict(each) if isinstance(each, MappingProxyType) else each for each in values)
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,8 @@ class Context:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "notes", MappingProxyType(dict(self.notes)))
+
+    __reduce__ = _rebuild
 
 
 class _NamedArray:
@@ -92,6 +100,8 @@ class Trace:
             arrays[name] = np.array(array, dtype=np.int64)
             arrays[name].flags.writeable = False
         object.__setattr__(self, "arrays", MappingProxyType(arrays))
+
+    __reduce__ = _rebuild
 
     @property
     def overflow_count(self) -> int:

@@ -34,6 +34,11 @@ def parse_bytes(text: str) -> int:
     return int(value)
 
 
+def as_text(name: str) -> str:
+    """A name with the bytes that are not UTF-8 (surrogates, in Python's paths) as escapes: results are UTF-8."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
 def format_bytes(count: float) -> str:
     """A number of bytes with the largest binary unit in which it is at least one."""
     for unit, name in BYTE_UNITS:

@@ -213,7 +213,7 @@ def test_a_recording_that_cannot_be_finished_costs_no_result(survey, gpudissect,
 
     monkeypatch.setattr(recording, "_write_all", nearly_full)
     code, out, err = gpudissect(*SIMULATED, "--record", "rec", "-o", "r.json")
-    assert (code, err.count("\n")) == (2, 1)
+    assert (code, err.count("\n")) == (4, 1)
     assert len(load(Path("r.json")).findings) == 3
     assert "Device memory" in out
     assert "recording rec" in err and "No space left on device" in err

@@ -64,7 +64,8 @@ def test_a_signal_while_measuring_keeps_what_was_measured(tmp_path, stop):
 
 LOST = """
 import time
-from gpudissect.cli.console import catch_stop_signals, stopped_at_once
+from gpudissect.cli.console import stopped_at_once
+from gpudissect.interrupts import catch_stop_signals
 catch_stop_signals()
 with stopped_at_once("nothing was written"):
     print(flush=True)
@@ -119,9 +120,9 @@ def test_a_folder_that_cannot_be_written_is_known_before_measuring(option):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
-def test_a_full_disk_is_one_line_and_2():
+def test_a_full_disk_after_measuring_is_one_line_and_4():
     done = run("discover", "-d", "sim:gtx980", "--only", "timer", "-o", "/dev/full")
-    assert done.returncode == 2
+    assert done.returncode == 4
     assert done.stderr.endswith("gpudissect: error: cannot write /dev/full: No space left on device\n")
 
 

@@ -130,7 +130,7 @@ def test_invalid_arguments(steady, error_of, arguments, code, fact):
         ("mix -d sim:gtx980 --run ldg --access streaming --warps 4 --size 8188", "8 KiB or more"),
         ("chase -d sim:gtx980 --sm 99", "no SM 99"),
         ("chase -d sim:gtx980 --size 5GiB --stride 2MiB", "at most 4 GiB, got 5 GiB"),
-        ("chase -d sim:gtx980 --size 1GiB --stride 32", "at most 16777216 accesses"),
+        ("chase -d sim:gtx980 --size 1GiB --stride 32 --timing lap", "at most 16777216 accesses"),
     ],
 )
 def test_a_workload_that_a_simulated_gpu_cannot_run(error_of, command, fact):

@@ -81,7 +81,8 @@ class Table(BaseModel):
             raise PydanticCustomError("table", message)
         for field in data if isinstance(data, dict) else ():
             if field not in cls.model_fields:
-                context = {"field": str(field), "known": ", ".join(cls.model_fields)}
+                known = suggest(str(field)[:MAX_SHOWN], cls.model_fields) or cls.model_fields
+                context = {"field": str(field), "known": ", ".join(known)}
                 raise PydanticCustomError(_REJECTED, "no such field, known here: {known}", context)
         return data
 

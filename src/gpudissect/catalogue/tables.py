@@ -102,6 +102,8 @@ class PathTable(Table):
         expected = 1 if self.ends_before_memory else len(self.caches)
         if len(self.latency) != expected and not (self.ends_before_memory and self.latency):
             wrong("latency", f"{len(self.latency)} entries", f"one for each of caches, {expected}")
+        if self.caches and self.memory_latency is None:
+            wrong("memory_latency", None, "cycles of an access that misses in all of caches")
         entries = [*self.latency, self.memory_latency] if self.memory_latency else self.latency
         cycles = [entry.value for entry in entries]
         if cycles != sorted(cycles):

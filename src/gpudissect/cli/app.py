@@ -18,9 +18,11 @@ from typer.main import get_command
 import gpudissect
 from gpudissect.cli import discover, explain, get, results, workloads
 from gpudissect.cli.completion import bash_words_joined
-from gpudissect.cli.console import BUG, DONE, INTERRUPTED, catch_stop_signals, discard_output, print_error, print_note
-from gpudissect.errors import GpudissectError
+from gpudissect.cli.console import BUG, DONE, INTERRUPTED, discard_output, print_error, print_note
+from gpudissect.errors import GpudissectError, UsageError
+from gpudissect.interrupts import catch_stop_signals, stop_requested
 
+COMPLETION = ("--install-completion", "--show-completion")
 WRITE_ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT)
 
 
@@ -76,10 +78,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(out, "reconfigure"):  # a name that this terminal cannot show must not end the run
             out.reconfigure(errors="backslashreplace")
     try:
+        if len(arguments) > 1 and arguments[0] in COMPLETION:
+            raise UsageError(f"{arguments[0]} takes nothing more: it is for the shell that runs it")
         with bash_words_joined():
             code = get_command(app).main(args=arguments, prog_name="gpudissect", standalone_mode=False)
         sys.stdout.flush()
-        return code if isinstance(code, int) else DONE
+        code = code if isinstance(code, int) else DONE
+        return INTERRUPTED if stop_requested() and code == DONE else code  # a signal while results were saved
     except BrokenPipeError:
         discard_output()
         return DONE
@@ -92,6 +97,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_note("interrupted")
         return INTERRUPTED
     except Exception as error:
+        if stop_requested():  # an import or a library lost the KeyboardInterrupt
+            print_note("interrupted")
+            return INTERRUPTED
         if isinstance(error, OSError) and error.errno in WRITE_ERRORS:
             print_error(f"cannot write the output: {error.strerror}")
             discard_output()
@@ -114,6 +122,19 @@ def _report(error: Exception) -> int:
         message = error.format_message().rstrip(".").replace(": Value error, ", ": ")
         print_error(f"{message}; see '{command} --help'")
         return GpudissectError.exit_code
+    if isinstance(error, MemoryError):
+        print_error("out of memory: use a smaller workload, or a machine with more memory")
+        return GpudissectError.exit_code
+    if isinstance(error, FileNotFoundError) and not _has_working_folder():
+        print_error("the working folder was removed: change to another one")
+        return GpudissectError.exit_code
     description = f"{type(error).__name__}: {error}".rstrip(": ")
     print_error(f"unexpected {description}; this is a bug: report it with the output of 'gpudissect --debug ...'")
     return BUG
+
+
+def _has_working_folder() -> bool:
+    try:
+        return bool(os.getcwd())
+    except OSError:
+        return False

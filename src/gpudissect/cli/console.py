@@ -11,12 +11,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from types import FrameType
 from typing import TYPE_CHECKING
 
-from gpudissect.errors import DeviceError, GpudissectError, UsageError
+from gpudissect.errors import DeviceError, GpudissectError, shorten_message
 from gpudissect.estimate import Status
-from gpudissect.interrupts import STOP_SIGNALS
+from gpudissect.interrupts import STOP_SIGNALS, stop_requested
 
 if TYPE_CHECKING:
     from gpudissect.results.model import Result
@@ -34,12 +33,12 @@ EARLY_FACTOR, LATE_FACTOR = 3.0, 2.75  # range of that estimate over two simulat
 MIN_EXPERIMENTS = 20  # latency hiding is one long experiment and a few short ones: no estimate
 MIN_ELAPSED_S, MIN_DONE_SHARE = 3.0, 0.5
 
-_stop_requested = False
-
 
 def print_error(message: str) -> None:
     """Print an error on stderr, on one line whatever the message holds."""
-    print_note("error: " + message)
+    from gpudissect.results.text import clean
+
+    print_note("error: " + shorten_message(clean(shorten_message(message))))
 
 
 def print_note(message: str) -> None:
@@ -50,6 +49,13 @@ def print_note(message: str) -> None:
         return
     with contextlib.suppress(OSError):  # the exit code still shows it
         print("gpudissect: " + clean(" ".join(message.split())), file=sys.stderr, flush=True)
+
+
+def print_json(text: str) -> None:
+    """Print JSON on stdout, with characters that a terminal obeys as escapes."""
+    import re
+
+    print(re.sub(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]", lambda found: f"\\u{ord(found[0]):04x}", text.rstrip("\n")))
 
 
 @contextlib.contextmanager
@@ -87,25 +93,7 @@ def finish(results: Sequence[Result], errors: Sequence[GpudissectError]) -> int:
             return DeviceError.exit_code
     if not results and errors:
         return errors[0].exit_code
-    if any(isinstance(error, UsageError) for error in errors):
-        return UsageError.exit_code
     return PARTIAL if errors or failures else DONE
-
-
-def catch_stop_signals() -> None:
-    """Raise KeyboardInterrupt on SIGINT, SIGTERM and SIGHUP from here on (in the main thread)."""
-    global _stop_requested
-    _stop_requested = False
-    if threading.current_thread() is threading.main_thread():
-        for number in STOP_SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # ignored under nohup
-                signal.signal(number, _stop)
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    global _stop_requested
-    _stop_requested = True
-    raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
@@ -129,10 +117,10 @@ def stopped_at_once(note: str) -> Iterator[None]:
                     os._exit(INTERRUPTED)
 
     threading.Thread(target=watch, daemon=True).start()
-    sys.unraisablehook = lambda lost: None if _stop_requested else hook(lost)
+    sys.unraisablehook = lambda lost: None if stop_requested() else hook(lost)
     try:
         yield
-        if _stop_requested:
+        if stop_requested():
             raise KeyboardInterrupt
     except KeyboardInterrupt:
         print_note(f"interrupted; {note}")
@@ -155,7 +143,7 @@ def progress_on_stderr() -> Iterator[Progress]:
     with _bar() if is_terminal else contextlib.nullcontext(_log()) as update:
 
         def step(done: int, total: int, experiment: str) -> None:
-            if _stop_requested:
+            if stop_requested():
                 raise KeyboardInterrupt
             update(done, total, experiment, time_left(done, total, time.monotonic() - begin))
 

@@ -7,11 +7,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Option
 
 from gpudissect.cli import completion
-from gpudissect.cli.console import finish, print_note, progress_on_stderr
+from gpudissect.cli.console import finish, print_json, print_note, progress_on_stderr
 from gpudissect.cli.options import (
     AllOption,
     CardOption,
@@ -46,7 +45,7 @@ def devices(as_json: Annotated[bool, Option("--json", help="Print a JSON list.")
         import json
         from dataclasses import asdict
 
-        typer.echo(json.dumps([asdict(item) for item in listings], indent=2))
+        print_json(json.dumps([asdict(item) for item in listings], indent=2))
         return
     from rich.table import Table
     from rich.text import Text

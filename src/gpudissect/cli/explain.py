@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Argument, Option
 
 from gpudissect.cli import completion
@@ -16,6 +15,7 @@ from gpudissect.cli.console import (
     PARTIAL,
     closed_output_discarded,
     print_error,
+    print_json,
     print_note,
     progress_on_stderr,
     stopped_at_once,
@@ -222,7 +222,7 @@ def _show(
         write_text(html, explanation_page(found))
     with closed_output_discarded():
         if as_json:
-            typer.echo(found.to_json())
+            print_json(found.to_json())
         else:
             print_explanation(console(sys.stdout), found, everything=everything)
     for path in filter(None, (output, html)):

@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Option
 
 from gpudissect.cli import completion
-from gpudissect.cli.console import DONE, PARTIAL, finish, print_error, print_note, progress_on_stderr
+from gpudissect.cli.console import DONE, PARTIAL, finish, print_error, print_json, print_note, progress_on_stderr
 from gpudissect.cli.options import DeviceOption
 from gpudissect.errors import UsageError, unknown_value
 
@@ -115,4 +115,4 @@ def _print_json(found: list[Finding], scope: Mapping[tuple[str, str], str]) -> N
         each.model_dump(mode="json", include=fields) | {"scope": scope.get((each.element, each.attribute), "")}
         for each in found
     ]
-    typer.echo(json.dumps({"schema": "gpudissect-get/1", "values": values}, indent=2))
+    print_json(json.dumps({"schema": "gpudissect-get/1", "values": values}, indent=2))

@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Option
 
 from gpudissect.cli import completion
-from gpudissect.cli.console import print_error, print_note
+from gpudissect.cli.console import print_error, print_json, print_note
 from gpudissect.cli.options import AllOption, CardOption, DetailsOption
 from gpudissect.errors import GpudissectError, UsageError
 
@@ -68,7 +68,7 @@ def print_results(
 
     if as_json:
         texts = [result.to_json().rstrip() for result in results]
-        typer.echo("[" + ",\n".join(texts) + "]" if as_list else "\n".join(texts))
+        print_json("[" + ",\n".join(texts) + "]" if as_list else "\n".join(texts))
         return
     out = console(sys.stdout)
     for number, result in enumerate(results):
@@ -118,10 +118,12 @@ def check(
 
 def _load_readable(files: Sequence[Path]) -> tuple[list[tuple[str, Result]], list[str]]:
     """The results with their names, and the names of unreadable files; a line on stderr for each of those."""
-    from gpudissect.results.files import load
+    from gpudissect.results.files import load, same_file
 
-    results, unreadable = [], []
-    for path in files:
+    results, unreadable = [], list[str]()
+    for number, path in enumerate(files):
+        if any(same_file(path, other) for other in files[:number]):
+            print_note(f"{path} is named twice: it is one run, not two that agree")
         try:
             results.append((str(path), load(path)))
         except GpudissectError as error:
@@ -182,7 +184,7 @@ def compare(
 
         _write(html, comparison_page(comparison).encode())
     if as_json:
-        typer.echo(to_json(comparison), nl=False)
+        print_json(to_json(comparison))
     elif html is None:
         print_comparison(console(sys.stdout), comparison, everything=everything)
 
@@ -256,7 +258,7 @@ def schema(as_json: Annotated[bool, Option("--json", help="No effect: the schema
 def _print_json(content: object) -> None:
     import json
 
-    typer.echo(json.dumps(content, indent=2))
+    print_json(json.dumps(content, indent=2))
 
 
 def predict(
@@ -286,4 +288,7 @@ def predict(
     from gpudissect.views.terminal.worksheet import to_json, to_text
 
     prediction = predict_mix(load(file), warps, run, alpha, access)
-    typer.echo(to_json(prediction) if as_json else to_text(prediction), nl=False)
+    if as_json:
+        print_json(to_json(prediction))
+    else:
+        typer.echo(to_text(prediction), nl=False)

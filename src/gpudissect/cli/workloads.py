@@ -13,7 +13,7 @@ import typer
 from typer import Option
 
 from gpudissect.cli import completion
-from gpudissect.cli.console import print_note
+from gpudissect.cli.console import print_json, print_note
 from gpudissect.cli.options import DeviceOption, RecordOption, TraceJsonOption, TraceOption
 from gpudissect.errors import DeviceError, UsageError, unknown_name
 from gpudissect.units import WARP_SIZE
@@ -69,12 +69,18 @@ def run_and_print(
             opened = stack.enter_context(Recorder(opened, record))
         trace = RunTrace.of(workload, opened.run([workload])[0], opened.info)
     if output is None:
-        typer.echo(to_json(trace) if as_json else to_table(trace), nl=False)
+        if as_json:
+            print_json(to_json(trace))
+        else:
+            typer.echo(to_table(trace), nl=False)
         print_note(trace.summary())
         return
     content = FORMATS[output.suffix](trace)
     write_bytes(output, content.encode() if isinstance(content, str) else content)
-    typer.echo(to_json(trace) if as_json else trace.summary(), nl=not as_json)
+    if as_json:
+        print_json(to_json(trace))
+    else:
+        typer.echo(trace.summary())
 
 
 def check_span(info: DeviceInfo, path: Path, span: int, workload: str) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import index
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
-from gpudissect.errors import DeviceError, RecordingError, UsageError, suggest
+from gpudissect.errors import CatalogueError, DeviceError, RecordingError, UsageError, suggest
+from gpudissect.units import as_text
 
 if TYPE_CHECKING:
     from gpudissect.device.base import Device
@@ -70,13 +72,23 @@ def open_device(spec: str | None = None, *, seed: int = 0) -> Device:
     Raises `DeviceError` for an unknown or unusable device, `RecordingError` and `CatalogueError` for damaged files,
     `UsageError` for invalid options.
     """
-    specs = choose(spec).specs
+    seed, specs = check_seed(seed), choose(spec).specs
     if len(specs) > 1:
         raise UsageError(f"{spec} names {len(specs)} GPUs where one is needed; name one, such as {specs[0]}")
     kind, _, name = specs[0].partition(":")
     if kind not in KINDS or not name:
         raise _unknown_device(specs[0])
     return KINDS[kind].open(name, seed)
+
+
+def check_seed(seed: object) -> int:
+    """A seed as a whole number of Python. Raises `UsageError` for anything else, and outside [0, 2^32)."""
+    try:
+        if 0 <= (number := index(seed)) < 2**32:  # type: ignore[arg-type]
+            return number
+    except TypeError:
+        pass
+    raise UsageError(f"a seed is a whole number in [0, 2^32), got {seed!r:.40}")
 
 
 def _unknown_device(spec: str) -> DeviceError:
@@ -163,16 +175,19 @@ def _open_simulated(text: str, seed: int) -> Device:
     gpu = load(name)
     from gpudissect.device.simulated.gpu import SimulatedGpu
 
-    return SimulatedGpu(
-        gpu.hierarchy(alternative="alternative=yes" in text),
-        spec=spec,
-        name=gpu.name,
-        facts={fact: value for fact, value in gpu.facts().items() if fact != "registers_per_sm"},  # never a limit here
-        unsupported=gpu.unsupported(),
-        noise=noise,
-        catalogue=None if is_file else name,
-        processor=gpu.processor(),
-    )
+    try:
+        return SimulatedGpu(
+            gpu.hierarchy(alternative="alternative=yes" in text),
+            spec=as_text(spec),
+            name=gpu.name,
+            facts={name: value for name, value in gpu.facts().items() if name != "registers_per_sm"},  # no limit here
+            unsupported=gpu.unsupported(),
+            noise=noise,
+            catalogue=None if is_file else name,
+            processor=gpu.processor(),
+        )
+    except DeviceError as error:
+        raise CatalogueError(f"{name}: {error}") from None
 
 
 def _noise(options: Mapping[str, str], seed: int) -> Noise:
@@ -207,8 +222,9 @@ def _seed(text: str) -> int:
 
 def _open_recorded(text: str, seed: int) -> Device:
     from gpudissect.device.recording.device import RecordedGpu
+    from gpudissect.device.recording.format import is_recording
 
-    name, options = _split_options(text)
+    name, options = (text, {}) if is_recording(FilePath(text)) else _split_options(text)
     if set(options) - {"partial"} or options.get("partial", "yes") != "yes":
         raise UsageError("the only option of a recording is partial=yes: replay one that is cut off as far as it goes")
     return RecordedGpu.open(FilePath(name), partial="partial" in options)

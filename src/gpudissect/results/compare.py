@@ -4,6 +4,7 @@ Two numbers differ if their brackets do not overlap. They are the same if each l
 between they are ambiguous. Values measured under conditions that change the value itself are not compared.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -147,7 +148,9 @@ def _ratio(one: float, other: float) -> str:
     """The second value relative to the first: in percent, or as a factor where it is far off."""
     if one <= 0 or other <= 0:
         return ""
-    ratio = other / one
+    ratio = other / one if one > other * 1e-300 else math.inf
+    if not 0 < ratio < math.inf:
+        return ""
     if 0.5 < ratio < 2:
         return f", {ratio - 1:+.1%}"
     return f", {ratio:.3g} times as much" if ratio > 1 else f", {1 / ratio:.3g} times less"

@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+import stat
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -15,12 +16,14 @@ from pydantic import ValidationError
 
 from gpudissect.device.recording.format import ARRAYS, INDEX, is_recording
 from gpudissect.errors import UsageError
+from gpudissect.interrupts import interruptible
 from gpudissect.results import schema1
 from gpudissect.results.model import SCHEMA, Result
 
 MAX_BYTES = 16 << 20  # results have hundreds of kilobytes; reading a file takes up to 30 times its size
 MAX_NAMES_PER_OBJECT = 4096  # each may cost an error of hundreds of bytes
-MAX_SHOWN = 60  # characters of a wrong value in a message
+MAX_CONTAINERS = 1 << 18  # objects and lists of a file: hundreds of bytes each in memory
+MAX_SHOWN = 40  # characters of a wrong value in a message
 MAX_NAME_BYTES = 255  # of a file
 _TEMPORARY = ".gpudissect-"  # beginning of the name of a file that is not complete; short as names are limited
 _EXPECTED = "a result file is written by 'gpudissect discover -o FILE' or 'gpudissect hide -o FILE'"
@@ -38,6 +41,8 @@ def load(path: Path) -> Result:
     Raises `UsageError`, in one line, for a file that is missing, of another kind, of a newer version or malformed.
     """
     data = read_bounded(path, MAX_BYTES, "result file")
+    if data.count(b"{") + data.count(b"[") > MAX_CONTAINERS:
+        raise UsageError(f"{path} is not a result file: it has more than {MAX_CONTAINERS} objects and lists")
     try:
         content = _parse(data)
         schema = content.get("schema") if isinstance(content, dict) else None
@@ -147,7 +152,7 @@ def check_writable(path: Path) -> None:
             raise UsageError(f"cannot write {path}: it is a folder; name a file")
         if not folder.is_dir():
             raise UsageError(f"cannot write {path}: there is no folder {folder}")
-        if _is_special(path):
+        if is_special(path):
             return
         path = path.resolve()
         with suppress(FileNotFoundError):
@@ -167,16 +172,18 @@ def check_ending(path: Path, of: str, endings: Iterable[str]) -> None:
 
 
 def check_names(data: Path | None, page: Path | None) -> None:
-    """Make sure that a page has the name of one and data have not, so that none replaces the other. `UsageError`."""
+    """Make sure that no data replace a page or a GPU file, and that a page has the name of one. Raises `UsageError`."""
     if data is not None and data.suffix in _PAGES:
         raise UsageError(f"cannot write {data}: -o writes data, which need another name; --html {data} writes a page")
-    if page is not None and not _is_special(page):
+    if data is not None and data.suffix == ".toml":
+        raise UsageError(f"cannot write {data}: -o writes JSON, and that is the name of a GPU file; name a .json file")
+    if page is not None and not is_special(page):
         check_ending(page, "of a page", _PAGES)
 
 
 def check_card(path: Path) -> None:
     """Make sure that a card has the name of one and can be made. Raises `UsageError`."""
-    if not _is_special(path):
+    if not is_special(path):
         check_ending(path, "of a card", (".svg", ".png"))
     if path.suffix.lower() == ".png" and find_spec("resvg_py") is None:
         raise UsageError("a PNG needs resvg-py: pip install 'gpudissect[png]', or name a file that ends in .svg")
@@ -185,11 +192,16 @@ def check_card(path: Path) -> None:
 def check_apart(path: Path, inputs: Iterable[Path]) -> None:
     """Make sure that an output replaces no input. Raises `UsageError`."""
     for other in inputs:
-        same = _real_path(path) == _real_path(other)
-        with suppress(OSError):  # one of them does not exist
-            same = same or path.samefile(other)  # hard links
-        if same:
+        if same_file(path, other):
             raise UsageError(f"cannot write {path}: it is an input; name another file")
+
+
+def same_file(path: Path, other: Path) -> bool:
+    """Whether two paths name the same file, through links too."""
+    same = _real_path(path) == _real_path(other)
+    with suppress(OSError):  # one of them does not exist
+        same = same or path.samefile(other)  # hard links
+    return same
 
 
 def check_apart_from_run(path: Path, spec: str | None, record: Path | None) -> None:
@@ -197,11 +209,9 @@ def check_apart_from_run(path: Path, spec: str | None, record: Path | None) -> N
 
     Raises `UsageError`.
     """
-    kind, _, name = (spec or "").partition("?")[0].partition(":")
-    if kind == "sim":
-        check_apart(path, [Path(name)])
-    if kind == "rec":
-        check_apart(path, [Path(name) / INDEX, Path(name) / ARRAYS])
+    kind, _, text = (spec or "").partition(":")
+    for name in {text, text.partition("?")[0]} if kind in ("sim", "rec") else ():  # a name may have a question mark
+        check_apart(path, [Path(name)] if kind == "sim" else [Path(name) / INDEX, Path(name) / ARRAYS])
     if record is not None:
         output, folder = _real_path(path), _real_path(record)
         if folder.is_relative_to(output) or output in (folder / INDEX, folder / ARRAYS):
@@ -235,13 +245,16 @@ def write_text(path: Path, text: str) -> None:
 def write_bytes(path: Path, data: bytes) -> None:
     """As `write_text`, for bytes."""
     try:
-        if _is_special(path):  # /dev/stdout, a pipe: nothing to replace
-            path.write_bytes(data)
+        if is_special(path):  # /dev/stdout, a pipe: nothing to replace
+            with interruptible():  # a pipe without a reader blocks
+                path.write_bytes(data)
             return
         path = path.resolve()  # write through a link, do not replace it
         temporary = path.with_name(f"{_TEMPORARY}{secrets.token_hex(8)}")
         try:
             with temporary.open("xb") as file:
+                with suppress(FileNotFoundError):  # a file that others may not read stays so
+                    os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -256,7 +269,8 @@ def _unwritable(path: Path, error: Exception) -> UsageError:
     return UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}")
 
 
-def _is_special(path: Path) -> bool:
+def is_special(path: Path) -> bool:
+    """Whether a path is a device or a pipe: nothing to replace, and writing may block."""
     return path.exists() and not path.is_file()
 
 

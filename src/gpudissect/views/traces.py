@@ -182,10 +182,10 @@ def _count(number: int, noun: str) -> str:
 def to_table(trace: RunTrace) -> str:
     """Aligned columns, a header first."""
     columns = trace.columns()
-    rows = [list(columns), *([str(value) for value in row] for row in zip(*columns.values(), strict=True))]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "\n".join(lines) + "\n"
+    ends = {name: (column.min(initial=0), column.max(initial=0)) for name, column in columns.items()}
+    widths = [max(len(name), *(len(str(end)) for end in ends[name])) for name in columns]
+    form = "  ".join(f"%{width}s" for width in widths) + "\n"
+    return form % tuple(columns) + "".join(form % row for row in zip(*columns.values(), strict=True))
 
 
 def to_csv(trace: RunTrace) -> str:

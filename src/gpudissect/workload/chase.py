@@ -14,7 +14,7 @@ import numpy as np
 
 from gpudissect.errors import UsageError, WorkloadError, unknown_name
 from gpudissect.units import parse_bytes
-from gpudissect.workload.order import Explicit, Order, Sequential, Shuffled
+from gpudissect.workload.order import Explicit, Order, Sequential, Shuffled, convert_whole_numbers
 
 CODE_LINE = 128
 """Bytes of code that count as one access on the path CODE: eight instructions of 16 bytes, a line of an instruction
@@ -23,8 +23,8 @@ CODE_UNIT = 1024
 """Bytes by which a loop of straight-line code grows."""
 MAX_ACCESSES = 2**31 - 1
 """Accesses of one chase, prior and warm-up accesses included: devices may count them in 32 bits."""
-MAX_RECORDS = 2**26
-"""Numbers in one trace."""
+MAX_RECORDS = 2**22
+"""Numbers in one trace: as text, some hundreds of megabytes."""
 MAX_BLOCK_WARPS = 32
 MAX_CLUSTER_BLOCKS = 16
 ORDERS = ("sequential", "random")
@@ -88,6 +88,7 @@ class Bounds:
     miss_max: int
 
     def __post_init__(self) -> None:
+        convert_whole_numbers(self)
         if not 0 <= self.hit_max < self.miss_min <= self.miss_max:
             raise WorkloadError(f"bounds must rise: hit_max < miss_min <= miss_max, got {self}")
 
@@ -113,6 +114,7 @@ class PriorAccesses:
     sm: int = 0
 
     def __post_init__(self) -> None:
+        convert_whole_numbers(self)
         if not self.path.cached or self.path is Path.TMA:
             raise WorkloadError(f"prior accesses are loads through a cache, not on path {self.path.value!r}")
         if self.path is Path.CODE:
@@ -168,6 +170,7 @@ class Chase:
     peer: int = 1
 
     def __post_init__(self) -> None:
+        convert_whole_numbers(self)
         for path, order in self.chains:
             _check_aligned(path, order)
         if self.path is Path.CODE:
@@ -199,10 +202,8 @@ class Chase:
             yield f"a chase needs warmup >= 0 and laps >= 1, got {self.warmup} and {self.laps}"
         if (self.timing is Timing.COUNT) != (self.bounds is not None):
             yield f"timing 'count' needs bounds of hits and misses, other timings have none; got {self.timing.value!r}"
-        accesses = sum(prior.laps * prior.order.count for prior in self.before)
-        accesses += (self.warmup + self.laps) * self.order.count
-        if accesses > MAX_ACCESSES:
-            yield f"a chase of {accesses} accesses exceeds {MAX_ACCESSES}: use fewer laps"
+        if self.accesses > MAX_ACCESSES:
+            yield f"a chase of {self.accesses} accesses exceeds {MAX_ACCESSES}: use fewer laps"
         if self.picks is not None:
             if self.timing is not Timing.EACH:
                 yield f"picks are an option of timing 'each', not of {self.timing.value!r}"
@@ -211,7 +212,7 @@ class Chase:
             if self.picks[0] < 0 or self.picks[-1] >= self.order.count:
                 yield f"picks must be in [0, {self.order.count}), got {self.picks[0]}..{self.picks[-1]}"
         if self.records > MAX_RECORDS:
-            yield f"a trace of {self.records} numbers exceeds {MAX_RECORDS}: use fewer laps"
+            yield f"a trace of {self.records} numbers exceeds {MAX_RECORDS}: use fewer laps, or time whole laps"
         if self.carveout is not None and not 0 <= self.carveout <= 100:
             yield f"carveout is a percentage, got {self.carveout}"
 
@@ -224,6 +225,12 @@ class Chase:
     def span(self) -> int:
         """Bytes of memory that its chains reach into."""
         return max(order.span for _, order in self.chains)
+
+    @property
+    def accesses(self) -> int:
+        """All its accesses, prior and warm-up accesses included."""
+        prior_accesses = sum(prior.laps * prior.order.count for prior in self.before)
+        return prior_accesses + (self.warmup + self.laps) * self.order.count
 
     @property
     def timed_per_lap(self) -> int:

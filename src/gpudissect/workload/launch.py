@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gpudissect.errors import WorkloadError
+from gpudissect.workload.order import convert_whole_numbers
 
 MAX_KERNELS = 4096
 MAX_RUNS = 4096
@@ -42,6 +43,7 @@ class Launch:
     clock: Clock = Clock.HOST
 
     def __post_init__(self) -> None:
+        convert_whole_numbers(self)
         if not 1 <= self.kernels <= MAX_KERNELS or not 1 <= self.runs <= MAX_RUNS:
             limits = f"1 to {MAX_KERNELS} kernels and 1 to {MAX_RUNS} runs"
             raise WorkloadError(f"a launch has {limits}, got {self.kernels} and {self.runs}")

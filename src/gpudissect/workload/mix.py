@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from gpudissect.errors import WorkloadError
 from gpudissect.units import WARP_SIZE
+from gpudissect.workload.order import convert_whole_numbers
 
 RANDOM_LINE_BYTES = 128
 """Distance of random accesses."""
@@ -107,6 +108,7 @@ class Step:
     count: int = 1
 
     def __post_init__(self) -> None:
+        convert_whole_numbers(self)
         if self.count < 1:
             raise WorkloadError(f"an instruction of a mix runs at least once, got {self.count}")
 
@@ -161,6 +163,7 @@ class Mix:
     silent: bool = False
 
     def __post_init__(self) -> None:
+        convert_whole_numbers(self)
         for problem in self._problems():
             raise WorkloadError(problem)
 

@@ -19,6 +19,21 @@ FEISTEL_ROUNDS = 4
 MAX_OFFSETS = 2**31
 
 
+def convert_whole_numbers(record: object) -> None:
+    """Convert whole numbers of any kind (numpy's too) to Python's, which digests are made of.
+
+    Raises `WorkloadError` if a field of a whole number holds something else.
+    """
+    for field in fields(record):  # type: ignore[arg-type]
+        value = getattr(record, field.name)
+        if field.type in (int, int | None) and value is not None and type(value) is not int:
+            try:
+                object.__setattr__(record, field.name, index(value))
+            except TypeError:
+                kind = type(record).__name__.lower()
+                raise WorkloadError(f"{field.name} of a {kind} must be a whole number, got {value!r:.60}") from None
+
+
 class _Grid:
     """`count` offsets, `stride` bytes apart from byte `start` on, in some order."""
 
@@ -27,12 +42,7 @@ class _Grid:
     start: int
 
     def __post_init__(self) -> None:
-        for field in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            try:  # whole numbers of any kind (numpy's too) become Python's, which digests are made of
-                object.__setattr__(self, field.name, index(value))
-            except TypeError:
-                raise WorkloadError(f"{field.name} of an order must be a whole number, got {value!r}") from None
+        convert_whole_numbers(self)
         if not 1 <= self.count <= MAX_OFFSETS:
             raise WorkloadError(f"an order has 1 to {MAX_OFFSETS} offsets, got count {self.count}")
         if self.stride < 1 or self.start < 0:

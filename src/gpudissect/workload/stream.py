@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from gpudissect.errors import WorkloadError
 from gpudissect.workload.chase import MAX_CLUSTER_BLOCKS, Path
+from gpudissect.workload.order import convert_whole_numbers
 
 MAX_RUNS = 1024
 MAX_COPY_BYTES = 64 << 10
@@ -68,6 +69,7 @@ class Stream:
     waves: int = 1
 
     def __post_init__(self) -> None:
+        convert_whole_numbers(self)
         for problem in self._problems():
             raise WorkloadError(problem)
 

@@ -28,6 +28,7 @@ from gpudissect.device.recording.format import Recording, Writer, read
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import GpudissectError, RecordingError, UsageError
 from gpudissect.trace import Array, Context, Trace
+from gpudissect.units import as_text
 from gpudissect.workload import Chase, Launch, Mix, Stream, Timing, Workload
 from gpudissect.workload.digest import (
     WIRE_ARRAYS,
@@ -45,6 +46,7 @@ T = TypeVar("T")
 Shape = tuple[int, ...]
 MAX_LISTED = 3  # items of a list in a message
 MAX_ITEMS = 1024  # of a list or an object in a header or a context
+MIN_CLOCK_HZ, MAX_CLOCK_HZ, MAX_FACT = 1e3, 1e12, 2**62
 MAX_SMS = 1 << 16
 MAX_LATENCIES = 1 << 16  # distinct latencies of single loads in one trace; devices count no more
 SHORTER = ("latency", "count")  # arrays that may have fewer items than `array_shapes` states
@@ -157,8 +159,9 @@ class RecordedGpu(Device):
         info = _validate(_INFO, device, f"recording {folder}: its device")
         if not 0 < info.sm_count <= MAX_SMS:  # lengths of arrays, and time, follow from it
             raise RecordingError(f"recording {folder}: its device has {info.sm_count} SMs, allowed: 1 to {MAX_SMS}")
+        self._check_numbers(info)
         origin = info.recorded_origin if info.origin is Origin.REPLAYED else info.origin
-        self._info = replace(info, spec=f"rec:{folder}", origin=Origin.REPLAYED, recorded_origin=origin)
+        self._info = replace(info, spec=as_text(f"rec:{folder}"), origin=Origin.REPLAYED, recorded_origin=origin)
         options = content.header.get("options")
         self.options: Mapping[str, Any] = MappingProxyType(options if isinstance(options, dict) else {})
 
@@ -199,6 +202,8 @@ class RecordedGpu(Device):
             self._traces[str(entry["trace"])].append((entry, data))
         elif "context" in entry:
             context = _validate(_CONTEXT, entry["context"], f"recording {self._folder}: a context")
+            if context.clock_hz is not None and not MIN_CLOCK_HZ <= context.clock_hz <= MAX_CLOCK_HZ:
+                raise RecordingError(f"recording {self._folder}: a clock of {context.clock_hz!r:.40} Hz")
             self._contexts.append(replace(context, notes=current_names(context.notes, WIRE_NOTES)))
         elif "error" in entry:
             kind = getattr(errors, current_name(str(entry["error"]), WIRE_CLASSES), None)
@@ -206,6 +211,13 @@ class RecordedGpu(Device):
             if not (isinstance(kind, type) and issubclass(kind, GpudissectError) and isinstance(run, int)):
                 raise RecordingError(f"recording {self._folder}: it holds an unknown error {entry['error']!r:.60}")
             self._errors[str(entry.get("batch")), run] = kind(str(entry.get("message")))
+
+    def _check_numbers(self, info: DeviceInfo) -> None:
+        """Raise `RecordingError` for numbers that no device has: they would overflow in what follows from them."""
+        for name, value in (*info.facts.items(), *info.span_limits.items()):
+            low, high = (MIN_CLOCK_HZ, MAX_CLOCK_HZ) if name.endswith("clock_hz") else (0, MAX_FACT)
+            if isinstance(value, int | float) and not low <= value <= high:
+                raise RecordingError(f"recording {self._folder}: its device has {name:.60} = {value!r:.40}")
 
     def _trace(self, workload: Workload, name: str, recorded: tuple[Entry, bytes]) -> Trace:
         entry, data = recorded

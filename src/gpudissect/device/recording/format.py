@@ -8,8 +8,10 @@ cut off. Nothing is executed or unpickled. Arrays are packed by `codec`. Also re
 and an index that was compressed with gzip.
 """
 
+import errno
 import hashlib
 import json
+import os
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -54,8 +56,9 @@ class Writer:
             self._arrays = (folder / ARRAYS).open("xb", buffering=0)
             self._index = (folder / INDEX).open("xb", buffering=0)
             self.add([({"schema": f"{SCHEMA_NAME}/{SCHEMA_VERSION}", **header}, b"")])
-        except OSError as error:
-            raise UsageError(f"cannot record into {folder}: {error.strerror or error}") from None
+        except (OSError, RecursionError) as error:  # RecursionError: hundreds of new folders, one in the other
+            reason = error.strerror or error if isinstance(error, OSError) else "too many folders that do not exist"
+            raise UsageError(f"cannot record into {folder}: {reason}") from None
 
     def add(self, entries: Sequence[tuple[Entry, bytes]]) -> None:
         """Append entries with their bytes: all of them, or none if the disk fails or Ctrl-C interrupts."""
@@ -80,6 +83,8 @@ class Writer:
         try:
             if end is not None:
                 self.add([({"end": end}, b"")])
+            if not all(os.fstat(file.fileno()).st_nlink for file in (self._arrays, self._index)):
+                raise OSError(errno.ENOENT, "a file of it was removed while measuring")
         finally:
             self._arrays.close()
             self._index.close()
@@ -116,6 +121,8 @@ def read(folder: FilePath, *, partial: bool = False) -> Recording:
     if end is None and not partial:
         hint = f"'rec:{folder}?partial=yes' replays them"
         raise RecordingError(f"recording {folder} is cut off after {len(entries)} lines; {hint}")
+    if end is not None and not isinstance(end, dict):
+        raise RecordingError(f"recording {folder} is damaged: its closing line states {end!r:.60}")
     used = sum(len(data) for _, data in entries)
     if end is not None and used != len(arrays):
         raise RecordingError(f"recording {folder} is damaged: {ARRAYS} has {len(arrays)} bytes, its lines claim {used}")
@@ -193,9 +200,15 @@ def _checked_entries(folder: FilePath, index: bytes, arrays: bytes) -> Iterator[
         raise RecordingError(f"{damaged} {number + 1} follows the closing line")
 
 
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
 def _parse(body: bytes, line: str) -> Entry:
     try:
-        entry = json.loads(body)
+        entry = json.loads(body, parse_constant=_refuse_constant)
+        if b"\\ud" in body.lower():
+            json.dumps(entry, ensure_ascii=False).encode()  # raises for half a character, which no file can hold
     except (ValueError, RecursionError):
         raise RecordingError(f"{line} is not JSON") from None
     if not isinstance(entry, dict):

@@ -20,6 +20,7 @@ from gpudissect.workload import Chase, Instruction, Launch, Mix, Order, Path, St
 from gpudissect.workload.digest import digest
 
 DEFAULT_LIMIT = 1 << 34  # bytes of a path without a limit
+MAX_SIMULATED_ACCESSES = 1 << 26  # of a chase: half a minute
 MAX_LAP_ACCESSES = 1 << 24  # 128 MiB of offsets
 
 
@@ -63,7 +64,11 @@ class SimulatedGpu(Device):
             facts={"clock_hz": hierarchy.clock_hz, **limits, **facts},
             environment={"simulator": f"gpudissect {__version__}"},
             catalogue=catalogue,
-            streams=tuple(path for path in STREAM_PATHS if path in hierarchy.routes) if processor else (),
+            streams=tuple(
+                path
+                for path, needed in STREAM_PATHS.items()
+                if path in hierarchy.routes and processor and processor.operations.keys() >= set(needed)
+            ),
             instructions=tuple(item for item in Instruction if item in processor.operations) if processor else (),
             launch_methods=launch_methods(processor.launches) if processor else (),
         )
@@ -115,7 +120,7 @@ class SimulatedGpu(Device):
             raise UnsupportedWorkload(f"{name} has clusters of {cluster_size} blocks: there is no rank {chase.peer}")
         memory = self._memory(1 + last_sm)
         for path, order in chase.chains:
-            self._check(path, order, memory, region(chase, path))
+            self._check(path, order, memory, region(chase, path), chase.accesses)
         key, route = digest(chase), self._routes[chase.path]
         context = self._context if chase.sm is None else replace(self._context, sm=chase.sm)
         if chase.path is not Path.CLUSTER:
@@ -131,7 +136,7 @@ class SimulatedGpu(Device):
             self._memories[sms] = Memory(model, self._noise)
         return self._memories[sms]
 
-    def _check(self, path: Path, order: Order, memory: Memory, region: int) -> None:
+    def _check(self, path: Path, order: Order, memory: Memory, region: int, accesses: int) -> None:
         name, limit = self._info.name, self._info.limit(path)
         if path not in self._routes:
             reason = self._info.unsupported.get(path, "its hierarchy has no such route")
@@ -141,6 +146,9 @@ class SimulatedGpu(Device):
         reach, end = memory.reach(path), region + order.span
         if end > reach:
             raise UnsupportedWorkload(f"{name}: path {path.value!r} is simulated up to byte {reach}, not {end}")
+        if accesses > MAX_SIMULATED_ACCESSES:
+            limits = f"chases are simulated up to {MAX_SIMULATED_ACCESSES} accesses, all laps together"
+            raise UnsupportedWorkload(f"{name}: {limits}, got {accesses}: use fewer laps")
         if order.count > MAX_LAP_ACCESSES:
             limits = f"a simulated lap has at most {MAX_LAP_ACCESSES} accesses"
             raise UnsupportedWorkload(f"{name}: {limits}, got {order.count}")

@@ -18,9 +18,15 @@ from gpudissect.simulation.sm.engine import MIN_ITERATIONS, Cost, Job, Queue, ru
 from gpudissect.trace import Array
 from gpudissect.units import WARP_SIZE, format_bytes
 from gpudissect.workload import Clock, Instruction, Launch, LaunchMethod, Mix, Path, Stream, Transfer
+from gpudissect.workload.chase import MAX_RECORDS
 from gpudissect.workload.stream import MAX_TIMED_BLOCKS
 
-STREAM_PATHS = (Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED)
+STREAM_PATHS: Mapping[Path, tuple[Instruction, ...]] = {
+    Path.GLOBAL: (Instruction.LDG,),
+    Path.GLOBAL_L2: (Instruction.LDG,),
+    Path.SHARED: (Instruction.LDS, Instruction.STS),
+}
+"""Paths of streams, each with the instructions that a GPU file must describe for them."""
 MAX_STREAM_BLOCKS = 1 << 20  # fill any GPU hundreds of times
 MAX_STREAM_ISSUES = 1 << 16  # instructions simulated one by one, see `run_long`
 MAX_MIX_ISSUES = 1 << 15  # the same for mixes
@@ -126,6 +132,9 @@ class SimulatedSms:
         if mix.waves > 1 and (issues := mix.waves * mix.warps * mix.instructions) > MAX_WAVES_ISSUES:
             limits = f"mixes in several waves are simulated up to {MAX_WAVES_ISSUES} instructions per SM"
             raise UnsupportedWorkload(f"{name}: {limits}, got {issues}")
+        traced = (mix.sms or processor.sms) * mix.warps * mix.waves
+        if traced > MAX_RECORDS:
+            raise UnsupportedWorkload(f"{name}: a mix is traced up to {MAX_RECORDS} warps, got {traced}: use --sms")
 
     def _launch(self, launch: Launch, seed: int) -> dict[str, Array]:
         launches = self.processor.launches

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpudissect.errors import UsageError
+from gpudissect.errors import UnsupportedWorkload, UsageError
 from gpudissect.simulation.cache.check import check_hierarchy
 from gpudissect.simulation.cache.geometry import PARTITION_COUNT, Cache, Distance, Hierarchy, Route, Scope
 from gpudissect.simulation.cache.index import set_numbers
@@ -61,6 +61,7 @@ class Actor:
 DEFAULT_ACTOR = Actor()
 Program = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
 """Steps, costs, extras and prefetcher of a route for one actor, as `_kernel.walk` documents them."""
+MAX_SIMULATED_LINES = 1 << 25  # and sets, of all arrays: some 400 MB
 
 
 class HierarchyModel:
@@ -83,6 +84,8 @@ class HierarchyModel:
                     if (name, sm, copy) not in self._numbers and (sm == 0 or cache.scope is Scope.SM):
                         self._numbers[name, sm, copy] = len(arrays)
                         arrays.append(cache)
+        if (lines := sum(sum(cache.ways) + cache.sets for cache in arrays)) > MAX_SIMULATED_LINES:
+            raise UnsupportedWorkload(f"caches are simulated up to {MAX_SIMULATED_LINES} lines and sets, got {lines}")
         self._arrays = _pack.pack(arrays)
         self._reaches = [_pack.reach(array) for array in arrays]
         self._programs: dict[tuple[Path, Actor], Program] = {}

@@ -18,6 +18,7 @@ from gpudissect.vocabulary import LIST_INDEX
 
 SCHEMA = "gpudissect-comparison/2"
 MAX_VALUE_WIDTH = 36  # characters
+MAX_NAME_LENGTH = 200  # of a device, from a file of unknown origin
 MAX_DIGITS = 7  # significant ones of values that look alike in fewer
 MAX_UUID = 14  # characters: enough to distinguish cards
 _STYLE = {Outcome.DIFFERENT: "bold red", Outcome.AMBIGUOUS: "yellow", Outcome.SAME: "green"}
@@ -64,7 +65,7 @@ def print_comparison(out: Console, comparison: Comparison, *, everything: bool) 
         device = result.device
         origin = provenance(device.origin, device.recorded_origin)
         path = "".join(f"  {clean(text)}" for text in (file, brief(result.provenance.gpu_uuid or "", MAX_UUID)) if text)
-        out.print(Text.assemble((name, "bold"), f"  {origin}  ", (clean(device.spec), "dim"), path))
+        out.print(Text.assemble((name, "bold"), f"  {origin}  ", (brief(device.spec, MAX_NAME_LENGTH), "dim"), path))
     for warning in comparison.warnings:
         out.print(Text(warning, "bold yellow"))
     shown = [row for row in comparison.rows if everything or row.outcome in (Outcome.DIFFERENT, Outcome.AMBIGUOUS)]

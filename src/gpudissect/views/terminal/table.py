@@ -108,7 +108,8 @@ def _title(out: Console, result: Result, *, everything: bool) -> Text:
     device = result.device
     origin = provenance(device.origin, device.recorded_origin)
     style = "bold green" if device.origin is Origin.MEASURED else "bold yellow"
-    title = Text.assemble((clean(device.name), "bold"), "  ", (origin, style), "  ", (clean(device.spec), "dim"))
+    title = Text.assemble((brief(device.name, MAX_NAME_LENGTH), "bold"), "  ", (origin, style))
+    title.append("  ").append(brief(device.spec, MAX_NAME_LENGTH), "dim")
     text, separator = "", "  "
     for fact in _facts(result):
         if not everything and len(title) + len(text) + len(separator) + len(fact) > out.width:
@@ -126,7 +127,7 @@ def _facts(result: Result) -> Iterator[str]:
         if isinstance(value, int | float):
             yield f"{label} {f'{value / 1e6:.5g} MHz' if unit == 'Hz' else rounded(value, unit)}"
         elif isinstance(value, str):
-            yield clean(f"{label} {value}")
+            yield brief(f"{label} {value}", MAX_NAME_LENGTH)
 
 
 def _findings_table(out: Console, findings: Sequence[Finding]) -> Table:
