@@ -62,9 +62,13 @@ as in the file of the GTX980 (MC16 table 5: not LRU), they vary from lap to lap.
 
 ## Emergent
 
-The published latencies and rates are inputs of the simulated SM. The number of warps that reach 90 % of a rate, which
-warps wait, and the occupancy over time are not inputs. Numbers agree within 5 % (findings of `discover`: within the
-bracket).
+The published latencies and rates are inputs of the simulated SM. The number of warps that reach the peak, which warps
+wait, and the occupancy over time are not inputs. Numbers agree within 5 %; numbers of warps must be equal.
+
+VV16 table 6.3 lists the warps that reach over 99 % of the peak of one chain (s6.1). They are compared at 99 %.
+`discover` reports the warps for 95 % of the rate with any number of chains, which is another quantity. Latency times
+rate gives fewer warps than printed for shared memory on G80, GT200 and Maxwell. VV16 does not explain these either, and
+the simulated SM has nothing that would add them.
 
 {emergent}
 
@@ -103,8 +107,8 @@ simulated, is involved.
 - MC14: its curves, except the highest miss rate of figure 9 and the counts of figure 11.
 - HC13: its curves, except the sizes at which they become flat; the readings of Saavedra's method.
 - MT22: sizes that its own search finds on the simulated GPUs, figures 4.6 and 4.21 to 4.26, figure 5.1.
-- VV16: the stores and loads of listing 3.2, branches, figure 5.1, register banks (s5.3), granularity of occupancy
-  (s5.7), four of seven percentiles of table 6.6, measured departure delays (s7.4), the fit of the G80 with two terms.
+- VV16: figures without numbers, four of seven percentiles of table 6.6 (they depend on the number of samples), the
+  fit of the G80 with two terms.
 """
 
 

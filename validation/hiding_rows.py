@@ -58,7 +58,7 @@ class Row:
 
 def rows() -> list[Row]:
     """All rows in the order of the chapters."""
-    sections = (_chapter_3, _vector_add, _chapter_4, _cusp, _one_latency, _chapter_6, _hong_kim)
+    sections = (_chapter_3, _vector_add, _chapter_4, _cusp, _one_latency, _chapter_5, _chapter_6, _hong_kim)
     return [row for section in (*sections, _baghsorkhi, _isolation, _sim, _huang) for row in section()]
 
 
@@ -232,6 +232,16 @@ def _one_latency() -> Iterator[Row]:
         what = f"{machine.name}: Agarwal's threads less Hong & Kim's warps, alpha 32"
         yield Row("s4.9", what, 0, difference, 1e-9, basis=FORMULA)
     yield Row("s4.13", "GB/s of 16 coalesced loads per cycle at 1 GHz", 2048, 16 * 128.0, 0, basis=ARITHMETIC)
+
+
+def _chapter_5() -> Iterator[Row]:
+    """Blocks of an SM by their shared memory, rounded up to multiples of 256 B on Kepler, of 512 B on G80."""
+    for size, blocks in ((3072, 16), (3073, 14)):
+        ours = 49152 // (-(-size // 256) * 256)
+        yield Row("s5.7", f"Kepler: blocks of {size} B of shared memory", blocks, ours, 0, basis=ARITHMETIC)
+    possible = {16384 // (512 * units) for units in range(1, 33)}
+    missing = min(set(range(1, 9)) - possible)
+    yield Row("s5.7", "G80: number of blocks that no size gives", 7, missing, 0, basis=ARITHMETIC)
 
 
 def _chapter_6() -> Iterator[Row]:

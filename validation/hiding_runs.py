@@ -110,8 +110,9 @@ def _device(gpu: str) -> Device:
     return open_device(f"sim:{gpu}?seed={SEED}", seed=SEED)
 
 
-def _trace(gpu: str, mix: Mix) -> Trace:
-    return _device(gpu).run([mix])[0]
+def run_mix(gpu: str, mix: Mix, **options: object) -> Trace:
+    """Run a mix on a simulated GPU; `options` replace fields of it."""
+    return _device(gpu).run([replace(mix, **options)])[0]  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -131,20 +132,22 @@ class SingleLoads:
     latencies: Distribution
 
 
-def timeline(gpu: str, instruction: Instruction, warps: int, block: int, *, waves: int = 1, ilp: int = 1) -> Timeline:
-    """Run `warps` warps in blocks of `block`; loads are streaming ones."""
+def timeline(
+    gpu: str, instruction: Instruction, warps: int, block: int, *, waves: int = 1, ilp: int = 1, iterations: int = 0
+) -> Timeline:
+    """Run `warps` warps in blocks of `block`; loads are streaming ones. `iterations`: 0 for as many as usual."""
     is_load = instruction is Instruction.LDG
     mix = Mix(
         body=(Step(instruction, 1 if is_load else STEPS),),
         warps=warps,
         block_size=block * WARP_SIZE,
-        iterations=LOADS if is_load else ITERATIONS,
+        iterations=iterations or (LOADS if is_load else ITERATIONS),
         waves=waves,
         ilp=ilp,
         access=Access.STREAMING if is_load else Access.RESIDENT,
         footprint=FOOTPRINT if is_load else 0,
     )
-    trace = _trace(gpu, mix)
+    trace = run_mix(gpu, mix)
     lifetimes = Lifetimes.of(trace)
     return Timeline(lifetimes.attained_rate(mix.instructions), lifetimes.occupancy(int(trace.sm.min())))
 
@@ -202,7 +205,7 @@ def single_loads() -> tuple[SingleLoads, ...]:
     for warps in (1, *range(machine.schedulers, machine.warps + 1, machine.schedulers)):
         options = {"access": Access.STREAMING, "footprint": FOOTPRINT, "sampled": SAMPLED}
         mix = _loads(warps, SINGLE_LOADS // max(warps, MAX_BLOCK_WARPS), **options)
-        trace = _trace(KEPLER, mix)
+        trace = run_mix(KEPLER, mix)
         rate = Lifetimes.of(trace).steady_rate(mix.loads)
         gbs = float(machine.bytes_per_second("ldg_streaming", rate)) / 1e9
         latencies = Distribution(trace.latency - float(trace.overhead[0]), trace.count)
@@ -225,7 +228,7 @@ def random_bandwidth(gpu: str) -> tuple[float, ...]:
         for warps in counts:
             mix = _loads(warps, LOADS // 4, access=Access.RANDOM, footprint=size)
             with suppress(UnsupportedWorkload):
-                trace = _trace(gpu, mix)
+                trace = run_mix(gpu, mix)
                 rates.append(Lifetimes.of(trace).attained_rate(mix.instructions))
         best = max(rates, default=nan)
         found.append(best * machine.sms * machine.clock_hz * WARP_SIZE * 4 / 1e9)

@@ -246,7 +246,7 @@ def _occupancy() -> Iterator[Row]:
     yield Row("s5.8, figure 5.3", what, "shorter ones are faster", ours, note=note if spread < 0.02 else "")
     one, many = persistent_and_not()
     half = _time_until(one.warps, 10)
-    note = "the simulated scheduler is round robin: no warp runs ahead of others" if half > 0.9 else ""
+    note = "round robin here; oldest first gives 0.67, but less than 9 warps for 32 % of the time" if half > 0.9 else ""
     what = "shared memory on G80: share of the time until half of the warps end"
     yield Row("s5.9, figure 5.4", what, "about 2/3", f"{half:.3f}", half / (2 / 3), note)
     what, share = "G80: share of the time with less than 9 warps", one.warps.share_below(9)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import vv16
-from hiding_runs import GPUS, measure
-from kinds import DOCS, Kind, yes
+from kinds import DOCS, Kind
+from vv16_data import TOLERANCE, Row, vv16_rows
 from written import csv_text, write_or_check
 
 from gpudissect import catalogue
-from gpudissect.measure.latency_hiding.infer_contention import fit_contention
-from gpudissect.models.base import Loop
 from gpudissect.simulation.cache.geometry import Hierarchy
 from gpudissect.simulation.cache.models import HierarchyModel
 from gpudissect.workload import Path
@@ -48,35 +44,6 @@ TABLE_5 = {  # MC14: hits and misses of the L1, cycles; None where there is no L
 }
 P5 = {"gtx780": 734, "gtx560ti": 1259}  # MC14 table 3: cycles of a first access, TLB and cache missed
 P5_RATIOS = {"gtx780": 3.5, "gtx560ti": 2.0}  # of P5 of the GTX980 to these: "about 3.5 times", "twice" (MC16 s5.2)
-TOLERANCE = 0.05  # of what a paper measured
-
-
-@dataclass(frozen=True)
-class Row:
-    """A printed datum and ours."""
-
-    kind: Kind
-    gpu: str
-    what: str
-    published: str
-    found: str
-    agrees: bool
-    source: str
-    note: str = ""
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        verdict = ("agrees" if self.agrees else "differs") + (f": {self.note}" if self.note else "")
-        return (
-            self.kind.value,
-            yes(self.agrees),
-            self.gpu,
-            self.what,
-            self.published,
-            self.found,
-            verdict,
-            self.source,
-        )
 
 
 def rows() -> Iterator[Row]:
@@ -89,7 +56,7 @@ def rows() -> Iterator[Row]:
     yield from prefetching()
     yield from table_5()
     yield from figure_14()
-    yield from table_6_5()
+    yield from vv16_rows()
 
 
 def second_tlb_misses(hierarchy: Hierarchy, pages: int) -> list[int]:
@@ -271,23 +238,6 @@ def figure_14() -> Iterator[Row]:
         agrees = abs(ours / ratio - 1) <= TOLERANCE
         note = "the page walk is fitted to the first of the two ratios"
         yield Row(Kind.TUNED, "gtx980", what, f"about {ratio:g}", f"{ours:.2f}", agrees, "MC16 fig 14, s5.2", note)
-
-
-def table_6_5() -> Iterator[Row]:
-    """Latency of memory under load, fitted on the simulated GPUs as VV16 fits it."""
-    for gpu in GPUS:
-        machine, runs = vv16.machine(gpu), measure(gpu, Loop(alpha=0))
-        assert runs is not None
-        gbs = machine.bytes_per_second("ldg_streaming", runs.rate) / 1e9
-        fit = fit_contention(gbs, runs.warps / runs.rate)
-        for name, unit in (("a", "cycles"), ("b", "cycles"), ("c", "GB/s")):
-            known = vv16.value(gpu, "table_6_5", name)
-            ours = None if fit is None else float(getattr(fit, name))
-            agrees = ours is not None and abs(ours / known - 1) <= TOLERANCE
-            found = "no fit" if ours is None else f"{ours:.4g} {unit} ({ours / known - 1:+.1%})"
-            what = f"{name} of latency = a + b x / (c - x)"
-            generation = vv16.generation(gpu)
-            yield Row(Kind.DATA, generation, what, f"{known:g} {unit}", found, agrees, "VV16 table 6.5")
 
 
 def table() -> str:
