@@ -20,7 +20,7 @@ from gpudissect.results import predict as predicting
 from gpudissect.results.check import Concern
 from gpudissect.results.predict import DEFAULT_ACCESS
 from gpudissect.results.text import brief
-from gpudissect.study import Request, check_elements, check_outputs, hiding_elements, run_study
+from gpudissect.study import Request, check_elements, check_methods, check_outputs, hiding_elements, run_study
 from gpudissect.survey.drive import Progress
 from gpudissect.views.interactive import Comparison, Explanation, MixPrediction, Result
 from gpudissect.views.traces import RunTrace
@@ -39,6 +39,7 @@ def discover(
     quick: bool | None = None,
     seed: int | None = None,
     compare_methods: bool | None = None,
+    methods: str | Sequence[str] | None = None,
     record: Name | None = None,
     html: Name | None = None,
     traces: Name | None = None,
@@ -55,6 +56,7 @@ def discover(
         quick: leave out what takes longest.
         seed: of every random choice.
         compare_methods: also read the caches with older methods.
+        methods: only these older methods: "saavedra", "wong", "mt22", or several.
         record: a new folder to keep everything measured in; it replays as ``rec:folder``.
         html: a file for the page, with the traces behind the findings.
         traces: a file for all traces as one table, .csv or .parquet; findings name theirs as evidence.
@@ -62,14 +64,21 @@ def discover(
         host: whether the result and the recording name the host.
         progress: called as ``progress(done, total, what)`` while experiments finish and start.
 
-    Where `only`, `quick`, `seed` or `compare_methods` is None, a recording's own option holds, or else the default.
+    Where one of `only` to `methods` is None, a recording's own option holds, or else the default.
     A KeyboardInterrupt while measuring (Ctrl-C, a notebook's stop button) does not reach the caller: the result holds
     what was measured until then, its `interrupted` is True, and a warning is given. `failures` lists failed
     experiments. Raises `UsageError`, `DeviceError` (`gpudissect.errors`).
 
     """
     elements = check_elements(_as_list("only", only))
-    request = Request(elements=elements, quick=quick, seed=seed, compare_methods=compare_methods, host=host)
+    request = Request(
+        elements=elements,
+        quick=quick,
+        seed=seed,
+        compare_methods=compare_methods,
+        methods=check_methods(_as_list("methods", methods)),
+        host=host,
+    )
     outputs = (_path("record", record), _path("html", html), _path("traces", traces))
     return _result(device, request, *outputs, progress, _path("card", card))
 

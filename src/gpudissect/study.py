@@ -35,7 +35,7 @@ from gpudissect.results.model import Options, Result
 from gpudissect.survey import run as surveys
 from gpudissect.survey.drive import Progress
 from gpudissect.survey.registry import measured_elements
-from gpudissect.vocabulary import HIDING
+from gpudissect.vocabulary import HIDING, OLDER_METHODS
 
 if TYPE_CHECKING:
     from gpudissect.catalogue import Gpu
@@ -55,6 +55,7 @@ class Request:
         quick: whether to leave out what takes longest.
         seed: of every random choice, in [0, 2^32).
         compare_methods: whether older methods read the same caches.
+        methods: older methods to run alone; see `check_methods`.
         host: whether the result and the recording name the host.
 
     """
@@ -64,6 +65,7 @@ class Request:
     quick: bool | None = None
     seed: int | None = None
     compare_methods: bool | None = None
+    methods: tuple[str, ...] | None = None
     host: bool = True
 
     def __post_init__(self) -> None:
@@ -83,7 +85,8 @@ class Request:
             raise RecordingError(f"it was recorded with --seed {recorded['seed']}; leave --seed away")
         requested = {name: getattr(self, name) for name in Options.model_fields if getattr(self, name) is not None}
         elements = recorded.get("elements")
-        listed = {"elements": tuple(elements)} if isinstance(elements, list) else {}
+        lists = {name: recorded.get(name) for name in ("elements", "methods")}
+        listed = {name: tuple(each) for name, each in lists.items() if isinstance(each, list)}
         merged = {name: recorded[name] for name in Options.model_fields if name in recorded} | listed | requested
         try:
             options = Options.model_validate(merged)
@@ -103,7 +106,7 @@ class Request:
         """The experiments to run."""
         if self.hiding:
             return Study.HIDE
-        return Study.COMPARE_METHODS if options.compare_methods else Study.DISCOVER
+        return Study.COMPARE_METHODS if options.compare_methods or options.methods else Study.DISCOVER
 
     def reference(self, info: DeviceInfo) -> Gpu | None:
         """The GPU whose published values are compared: its own, by name if measured; none for a user's GPU file.
@@ -221,6 +224,7 @@ def run_study(
             keeper,
             request.study(options),
             elements=options.elements,
+            methods=options.methods,
             quick=options.quick,
             seed=options.seed,
             progress=progress,
@@ -242,6 +246,14 @@ def check_elements(elements: Sequence[str] | None) -> tuple[str, ...] | None:
         if element not in known:
             raise unknown_name("element", element, known)
     return tuple(dict.fromkeys(elements)) if elements else None
+
+
+def check_methods(methods: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Older methods without repetitions; None for none. Raises `UsageError` for unknown names."""
+    for method in methods or ():
+        if method not in OLDER_METHODS:
+            raise unknown_name("method", method, tuple(OLDER_METHODS))
+    return tuple(dict.fromkeys(methods)) if methods else None
 
 
 def hiding_elements(access: Sequence[str] | None) -> tuple[str, ...] | None:

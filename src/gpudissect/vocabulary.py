@@ -23,6 +23,13 @@ function units, shared memory (VV16 ch 4)."""
 CACHES = ("l1", "readonly", "texture", "constant_l1", "constant_l15", "l2")
 """Data caches."""
 
+OLDER_METHODS = {
+    "saavedra": "Saavedra 1995, latency against stride",
+    "wong": "Wong 2010, latency against size",
+    "mt22": "MT22 change point",
+}
+"""Older methods of reading a cache, by the names of `discover --method`."""
+
 TLBS = ("tlb_l1", "tlb_l2", "tlb_l3")
 
 PATHS = {

@@ -380,4 +380,6 @@ def test_the_sets_of_an_alternative_structure_are_listed_on_request():
     both = [item for item in load("gtx780").published(alternatives=True) if item.element == "tlb_l2"]
     values = {name: [item.value for item in both if item.attribute == name] for name in ("sets", "ways")}
     assert values == {"sets": [7, 8], "ways": [(17, *[8] * 6), (16, *[7] * 7)]}
+    texture = load("gtx780").hierarchy(alternative=True).caches["texture"]
+    assert (texture.line, texture.sector, texture.ways) == (128, 32, (24,) * 4)
     assert not load("k20c").published(alternatives=True)[len(load("k20c").published()) :]

@@ -51,15 +51,25 @@ def test_options_reach_the_survey_and_the_file(survey, gpudissect):
     options = ["--only", "l2", "--only", "l1", "--only", "l2", "--quick", "--seed", "7", "--compare-methods", "--json"]
     code, out, _ = gpudissect(*SIMULATED, *options)
     assert code == 0
-    assert survey.options == {"elements": ("l2", "l1"), "quick": True, "seed": 7, "compare_methods": True}
-    assert json.loads(out)["options"] == {**survey.options, "elements": ["l2", "l1"]}
+    requested = {"elements": ("l2", "l1"), "quick": True, "seed": 7, "compare_methods": True, "methods": ()}
+    assert survey.options == requested
+    assert json.loads(out)["options"] == {**survey.options, "elements": ["l2", "l1"], "methods": []}
+
+
+def test_an_older_method_runs_alone(survey, gpudissect):
+    assert gpudissect(*SIMULATED, "--method", "mt22", "--method", "wong", "--method", "mt22", "--json")[0] == 0
+    assert survey.options["methods"] == ("mt22", "wong")
+    assert survey.options["compare_methods"], "the study that older methods belong to"
+    code, _, err = gpudissect(*SIMULATED, "--method", "mt2")
+    assert (code, err.strip()) == (2, "gpudissect: error: no such method: 'mt2'; did you mean mt22?")
 
 
 def test_a_replay_finds_the_same_with_the_same_options(survey, gpudissect):
     options = ("--quick", "--seed", "4", "--only", "l1")
     assert gpudissect(*SIMULATED, "--record", "rec", "-o", "one.json", *options)[0] == 0
     assert gpudissect("discover", "-d", "rec:rec", "-o", "two.json")[0] == 0
-    assert survey.options == {"elements": ("l1",), "quick": True, "seed": 4, "compare_methods": False}
+    requested = {"elements": ("l1",), "quick": True, "seed": 4, "compare_methods": False, "methods": ()}
+    assert survey.options == requested
     one, two = load(Path("one.json")), load(Path("two.json"))
     assert (one.findings, one.options) == (two.findings, two.options)
     assert (two.device.origin, two.device.recorded_origin) == ("replayed", "simulated")

@@ -7,6 +7,7 @@ from pathlib import Path
 import evidence
 import hiding_figures
 import paper_data
+import papers
 import pytest
 import silicon
 import validate
@@ -38,7 +39,17 @@ def test_every_comparison_has_one_kind(table):
 def test_the_pages_are_those_of_the_tables():
     assert evidence.PAGE.read_text(encoding="utf-8") == evidence.page(), "run validation/evidence.py"
     assert silicon.TABLE.read_text(encoding="utf-8") == silicon.table(), "run validation/silicon.py"
+    assert papers.PAGE.read_text(encoding="utf-8") == papers.page(), "run validation/papers.py"
     assert paper_data.TABLE.read_text(encoding="utf-8") == paper_data.table(), "run validation/paper_data.py"
+
+
+def test_every_comparison_with_a_paper_has_an_entry_and_every_difference_a_reason():
+    assert not [key for key in papers.counts() if not key[1]]
+    for paper in papers.NAMES:
+        for entry in papers.entries()[paper]:
+            agree, differ = (papers.counts()[paper, entry["place"], agrees] for agrees in (True, False))
+            assert "source" not in entry or agree + differ, f"{paper} {entry['place']}: matches no row"
+            assert not differ or entry.get("why"), f"{paper} {entry['place']}"
 
 
 @pytest.mark.parametrize("gpu", catalogue.names())

@@ -141,13 +141,17 @@ class Lines(Table):
 
 
 class CacheTable(Lines):
-    """One cache array. Sizes in bytes. `count_per_sm`: independent copies per SM, one if not given."""
+    """One cache array. Sizes in bytes. `count_per_sm`: independent copies per SM, one if not given.
+
+    `alternative`: another structure of the same capacity, where a document's data and its conclusion differ.
+    """
 
     capacity: Sourced[Size]
     line_size: Sourced[Size]
     fetch_granularity: Sourced[Size]
     count_per_sm: Sourced[Annotated[int, Field(strict=True, ge=1, le=64)]] | None = None
     scope: Scope = Scope.SM
+    alternative: CacheTable | None = None
 
     @model_validator(mode="after")
     def _check_geometry(self) -> CacheTable:
@@ -159,13 +163,15 @@ class CacheTable(Lines):
         total = self._check_lines(line) * line
         if total != self.capacity.value:
             wrong("capacity.value", self.capacity.value, f"sum of ways * line_size = {total}")
+        if self.alternative is not None and self.alternative.capacity.value != total:
+            wrong("alternative.capacity.value", self.alternative.capacity.value, f"the same, {total}")
         return self
 
 
 class TlbTable(Lines):
     """One TLB level. `penalty`: cycles of a miss if the next level hits; the last level has [walk] instead.
 
-    `alternative`: another structure with as many entries, where a document's data and its conclusion differ.
+    `alternative`: another structure with as many entries, as of caches.
     """
 
     entries: Sourced[Count]

@@ -20,13 +20,13 @@ MAX_CODE_BYTES = 512 * KIB  # of straight-line code that can be run, as on a CUD
 
 
 def hierarchy_of(gpu: GpuTable, alternative: bool = False) -> geometry.Hierarchy:
-    """Build the memory hierarchy that `gpu` describes, with TLBs of the alternative structure if requested.
+    """Build the memory hierarchy that `gpu` describes, with the alternative structures of arrays if requested.
 
     Views are resolved to their arrays.
     """
     chip, walk, window, prefetch = gpu.chip, gpu.walk, gpu.page_window, gpu.prefetch
     return geometry.Hierarchy(
-        caches={element: _cache(table) for element, table in gpu.caches.items()},
+        caches={element: _cache((alternative and table.alternative) or table) for element, table in gpu.caches.items()},
         routes={Path.NOTHING: geometry.Route((), (0.0,), None, timer=chip.timer.value)}
         | {path: _route(gpu, table) for path, table in gpu.paths.items()},
         tlbs=tuple(_tlb(gpu.tlbs[level], alternative) for level in sorted(gpu.tlbs)),

@@ -53,11 +53,12 @@ class Gpu:
         return self.table.architecture
 
     def hierarchy(self, alternative: bool = False) -> Hierarchy:
-        """Build the memory hierarchy that a simulator runs, with the alternative structure of its TLBs if requested.
+        """Build the memory hierarchy that a simulator runs, with the alternative structures of arrays if requested.
 
         Raises `CatalogueError` if the file has no alternative.
         """
-        if alternative and not any(table.alternative for table in self.table.tlbs.values()):
+        caches, tlbs = self.table.caches.values(), self.table.tlbs.values()
+        if alternative and not (any(each.alternative for each in caches) or any(each.alternative for each in tlbs)):
             raise CatalogueError(f"{self.key}: its GPU file has no alternative structure")
         return hierarchy_of(self.table, alternative)
 
@@ -68,7 +69,7 @@ class Gpu:
     def published(self, *, alternatives: bool = False) -> list[Published]:
         """List the published numbers that a measurement can find, by element and attribute; alternatives if requested.
 
-        These are the sets of `TlbTable.alternative`, after the others.
+        These are lines, sets and ways of `CacheTable.alternative` and `TlbTable.alternative`, after the others.
         """
         return [*published_of(self.table), *(alternatives_of(self.table) if alternatives else ())]
 

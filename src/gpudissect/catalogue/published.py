@@ -53,11 +53,19 @@ def published_of(gpu: GpuTable) -> list[Published]:
 
 
 def alternatives_of(gpu: GpuTable) -> Iterator[Published]:
-    """Sets and ways of the alternative structures of TLBs."""
-    for element, table in gpu.tlbs.items():
-        if (other := table.alternative) is not None:
-            yield _published(element, "sets", float(other.sets.value), other.sets)
-            yield from _structure(element, other, table.page_size.value)
+    """Lines, sets and ways of the alternative structures of caches and TLBs."""
+    for element, cache in gpu.caches.items():
+        if (array := cache.alternative) is not None:
+            yield _published(element, "line_size", float(array.line_size.value), array.line_size)
+            yield from _alternative(element, array, array.line_size.value)
+    for element, tlb in gpu.tlbs.items():
+        if tlb.alternative is not None:
+            yield from _alternative(element, tlb.alternative, tlb.page_size.value)
+
+
+def _alternative(element: str, table: Lines, line: int) -> Iterator[Published]:
+    yield _published(element, "sets", float(table.sets.value), table.sets)
+    yield from _structure(element, table, line)
 
 
 def _published(element: str, attribute: str, value: Value, entry: Sourced[Any], **fields: Any) -> Published:

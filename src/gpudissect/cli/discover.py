@@ -84,6 +84,10 @@ def discover(
     ] = None,
     seed: Annotated[int | None, Option(min=0, max=2**32 - 1, help="Seed of every random choice (default 0).")] = None,
     compare_methods: Annotated[bool | None, Option("--compare-methods", help="Also run older methods.")] = None,
+    method: Annotated[
+        list[str] | None,
+        Option(metavar="METHOD", help="Only this older method: saavedra, wong or mt22; repeatable."),
+    ] = None,
     host: HostOption = True,
     as_json: Annotated[bool, Option("--json", help="Print the result as JSON, a list with cuda:all.")] = False,
     everything: AllOption = False,
@@ -94,9 +98,16 @@ def discover(
     With cuda:all, FILE.json becomes FILE.cuda0.json, FILE.cuda1.json, ... and DIR gets a folder for each GPU.
     Ctrl-C keeps what was measured. Exit codes: 0 done, 4 done in part, 130 interrupted.
     """
-    from gpudissect.study import Request, check_elements
+    from gpudissect.study import Request, check_elements, check_methods
 
-    request = Request(elements=check_elements(only), quick=quick, seed=seed, compare_methods=compare_methods, host=host)
+    request = Request(
+        elements=check_elements(only),
+        quick=quick,
+        seed=seed,
+        compare_methods=compare_methods,
+        methods=check_methods(method),
+        host=host,
+    )
     return run_and_finish(request, device, (output, html, traces), record, as_json, everything, details, card)
 
 

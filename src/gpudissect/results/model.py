@@ -258,6 +258,8 @@ class Options(Record):
     """Requested elements; null for all."""
     compare_methods: bool = False
     """Whether older methods read the same caches."""
+    methods: Items[str] = ()
+    """Older methods that ran alone; empty if the findings are ours."""
 
 
 class Conditions(Record):

@@ -108,11 +108,12 @@ def run_survey(
     study: Study = Study.DISCOVER,
     *,
     elements: Collection[str] | None = None,
+    methods: Collection[str] = (),
     quick: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Survey:
-    """Run every experiment of a study that `elements` need (all when None).
+    """Run every experiment of a study that `elements` need (all when None); with `methods`, only these older methods.
 
     With `quick` the experiments that take longest are left out, and those that need them. `progress(done, total,
     names)` is called as experiments start and end. A KeyboardInterrupt ends the survey with what was measured;
@@ -124,7 +125,11 @@ def run_survey(
         if study is not Study.HIDE and set(unknown) <= set(HIDING):
             raise UsageError("latency hiding is measured, and a recording of it replayed, by 'gpudissect hide'")
         raise UsageError(f"no such element: {', '.join(unknown)}; valid: {', '.join(known)}")
-    requested = [each for each in registered.values() if elements is None or each.element in elements]
+    requested = [
+        each
+        for each in registered.values()
+        if (elements is None or each.element in elements) and (not methods or each.name.partition(".")[0] in methods)
+    ]
     return run_experiments(device, requested, registered, quick=quick, seed=seed, progress=progress)
 
 

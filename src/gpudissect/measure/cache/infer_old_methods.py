@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from gpudissect.trace import Array
 
 MIN_STEP_SHARE = 0.02  # of the whole rise: smaller changes of the mean are noise
+MIN_RISE_SHARE = 0.5  # of the largest rise from one size to the next: equal sets raise the mean equally
 
 
 @dataclass(frozen=True)
@@ -50,15 +51,15 @@ def read_saavedra(by_stride: Mapping[int, float], size: int, capacity: int) -> C
 def read_wong(by_size: Mapping[int, float]) -> ClassicReading:
     """Read mean latency (cycles) against size (bytes, evenly spaced, one access every stride) (Wong 2010).
 
-    The capacity is the last size at the floor; the width of a step is the line, the number of steps the sets.
+    The capacity is the last size before the first step; the width of a step is the line, the number of steps the sets.
     """
     sizes = sorted(by_size)
     low, high = min(by_size.values()), max(by_size.values())
-    step = MIN_STEP_SHARE * (high - low)
     if high <= low:
         return ClassicReading(None)
-    capacity = max(s for s in sizes if by_size[s] <= low + step)
-    rises = [b for a, b in pairwise(sizes) if by_size[b] - by_size[a] > step]
+    largest = max(by_size[b] - by_size[a] for a, b in pairwise(sizes))
+    rises = [b for a, b in pairwise(sizes) if by_size[b] - by_size[a] >= MIN_RISE_SHARE * largest]
+    capacity = max(s for s in sizes if s < rises[0])
     if len(rises) < 2:
         return ClassicReading(capacity)
     line = min(b - a for a, b in pairwise(rises))
@@ -86,6 +87,12 @@ def geometric_distance(rows: Sequence[Array]) -> NDArray[np.float64]:
     """
     fastest = min(int(row.min()) for row in rows)
     return np.array([np.sqrt(np.mean((row - fastest).astype(float) ** 2)) for row in rows])
+
+
+def geometric_angle(rows: Sequence[Array]) -> NDArray[np.float64]:
+    """The angle of each row of cycles to the vector of ones, in radians (MT22 s3.3.2). Shape (rows,)."""
+    cosines = [row.mean() / np.sqrt(np.mean(row.astype(float) ** 2)) for row in rows]
+    return np.arccos(np.minimum(cosines, 1.0))
 
 
 def optimal_split(series: NDArray[np.float64]) -> int:
