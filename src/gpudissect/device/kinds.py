@@ -169,7 +169,8 @@ def _open_simulated(text: str, seed: int) -> Device:
         raise _unknown_device(spec)
     if is_file and not FilePath(name).is_file():
         raise DeviceError(f"no such GPU file: {name}")
-    if options.pop("alternative", "yes") != "yes":
+    alternative = options.pop("alternative", None)
+    if alternative not in (None, "yes"):
         raise UsageError("the option alternative can only be 'yes': the alternative structure in the GPU file")
     noise = _noise(options, seed)
     gpu = load(name)
@@ -177,7 +178,7 @@ def _open_simulated(text: str, seed: int) -> Device:
 
     try:
         return SimulatedGpu(
-            gpu.hierarchy(alternative="alternative=yes" in text),
+            gpu.hierarchy(alternative=alternative is not None),
             spec=as_text(spec),
             name=gpu.name,
             facts={name: value for name, value in gpu.facts().items() if name != "registers_per_sm"},  # no limit here
