@@ -1,9 +1,11 @@
 """The command ``gpudissect``, also ``python -m gpudissect``: stop signals end it with 130 from the first import on."""
 
+import contextlib
 import os
 import signal
 import sys
 
+INTERRUPTED = 130
 STOP_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
@@ -11,14 +13,18 @@ def main() -> int:
     """Run the command line and return its exit code."""
     for number in STOP_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda *_: os._exit(130))  # imports may lose an exception
+            signal.signal(number, lambda *_: os._exit(INTERRUPTED))  # imports may lose an exception
     from gpudissect.cli.app import main as run
 
-    try:
-        return run()
-    finally:
-        for number in STOP_SIGNALS:  # all is written: the exit code stays
-            signal.signal(number, signal.SIG_IGN)
+    code = run()
+    for number in STOP_SIGNALS:  # all is written: the exit code stays
+        signal.signal(number, signal.SIG_IGN)
+    if code == INTERRUPTED:  # Python may end by SIGINT instead, if it passed through an import
+        for out in filter(None, (sys.stdout, sys.stderr)):
+            with contextlib.suppress(OSError):
+                out.flush()
+        os._exit(code)
+    return code
 
 
 if __name__ == "__main__":

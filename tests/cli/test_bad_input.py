@@ -326,3 +326,11 @@ def test_python_refuses_other_values_of_flags_and_counts():
         gd.chase("sim:gtx980", laps=2.5)
     with pytest.raises(UsageError, match="workload must be"):
         gd.run([1])
+
+
+@pytest.mark.parametrize(("name", "limit"), [("arrays.bin", 1 << 29), ("recording.jsonl", 1 << 27)])
+def test_large_files_of_a_recording_are_not_read(name, limit, tmp_path):
+    with (recording(tmp_path / "rec") / name).open("r+b") as file:
+        file.truncate(limit + 1)
+    with pytest.raises(RecordingError, match=f"{name} has more than {limit} bytes"):
+        RecordedGpu.open(tmp_path / "rec")

@@ -11,7 +11,15 @@ from pydantic import ValidationError
 from gpudissect.device.recording.format import INDEX
 from gpudissect.errors import UsageError
 from gpudissect.results import schema1
-from gpudissect.results.files import MAX_BYTES, MAX_NAMES_PER_OBJECT, check_writable, load, partial_path, write_text
+from gpudissect.results.files import (
+    MAX_BYTES,
+    MAX_NAMES_PER_OBJECT,
+    check_writable,
+    load,
+    partial_path,
+    read_bounded,
+    write_text,
+)
 from gpudissect.results.model import SCHEMA, Result
 from gpudissect.results.verdict import Verdict
 from gpudissect.vocabulary import RENAMED
@@ -232,3 +240,8 @@ def test_a_name_that_is_accepted_before_measuring_can_be_written_after(tmp_path,
     write_text(path, "complete")
     write_text(partial_path(path), "partial")
     assert sorted(each.read_text() for each in tmp_path.iterdir()) == ["complete", "partial"]
+
+
+def test_memory_is_taken_for_what_there_is(tmp_path):
+    (tmp_path / "r").write_bytes(b"x" * 5)
+    assert read_bounded(tmp_path / "r", 1 << 62, "file") == b"x" * 5

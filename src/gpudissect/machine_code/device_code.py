@@ -40,7 +40,8 @@ def cubins_for(path: Path, architecture: str | None) -> tuple[Cubin, ...]:
     try:
         with path.open("rb") as file:
             start = file.read(20)
-            data = start + file.read(MAX_CUBIN_BYTES) if start[:4] == _ELF and start[18:] == _CUDA else b""
+            size = min(MAX_CUBIN_BYTES, os.fstat(file.fileno()).st_size)  # Python allocates the number given
+            data = start + file.read(size) if start[:4] == _ELF and start[18:] == _CUDA else b""
     except OSError as error:
         raise MachineCodeError(f"cannot read {str(path)!a}: {error.strerror}") from error
     if not data and start.startswith(_ELF):

@@ -22,6 +22,7 @@ from gpudissect.results.model import SCHEMA, Result
 
 MAX_BYTES = 16 << 20  # results have hundreds of kilobytes; reading a file takes up to 30 times its size
 MAX_NAMES_PER_OBJECT = 4096  # each may cost an error of hundreds of bytes
+CHUNK_BYTES = 1 << 20
 MAX_CONTAINERS = 1 << 18  # objects and lists of a file: hundreds of bytes each in memory
 MAX_SHOWN = 40  # characters of a wrong value in a message
 MAX_NAME_BYTES = 255  # of a file
@@ -76,7 +77,10 @@ def check_readable(path: Path) -> None:
 def _read(path: Path, max_bytes: int) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(max_bytes)
+            data = bytearray()
+            while more := file.read(min(max_bytes - len(data), CHUNK_BYTES)):  # memory for what there is
+                data += more
+            return bytes(data)
     except IsADirectoryError:
         if is_recording(path):
             raise UsageError(f"cannot read {path}: it is a recording; -d rec:{path} replays it") from None

@@ -26,6 +26,7 @@ _TYPES = {kind.str: kind for kind in map(np.dtype, ("<u1", "<i1", "<u2", "<i2", 
 _CODES = ("values", "steps", "planes")
 _RELATIVE = {"grouped": ("by", ("first", "rest")), "since": ("of", ("rest",))}
 Entry = dict[str, Any]
+Data = bytes | memoryview
 
 
 def pack(array: Array) -> tuple[Entry, bytes]:
@@ -39,7 +40,7 @@ def pack(array: Array) -> tuple[Entry, bytes]:
     return {"code": code, "type": kind, "shape": list(array.shape)}, data
 
 
-def unpack(description: Entry, data: bytes, max_values: int, arrays: Mapping[str, Array] | None = None) -> Array:
+def unpack(description: Entry, data: Data, max_values: int, arrays: Mapping[str, Array] | None = None) -> Array:
     """Undo `pack`; `arrays` are those of the same trace that were read before.
 
     Raises `RecordingError`, before memory is allocated, for an array that claims more than `max_values` values, and
@@ -68,7 +69,7 @@ def unpack(description: Entry, data: bytes, max_values: int, arrays: Mapping[str
     return (np.cumsum(flat) if description["code"] == "steps" else flat).reshape(shape)
 
 
-def _unpack_relative(description: Entry, data: bytes, max_values: int, arrays: Mapping[str, Array]) -> Array:
+def _unpack_relative(description: Entry, data: Data, max_values: int, arrays: Mapping[str, Array]) -> Array:
     reference, names = _RELATIVE[description["code"]]
     parts = []
     for name in names:

@@ -23,7 +23,7 @@ import gpudissect
 from gpudissect import errors
 from gpudissect.device.base import Device
 from gpudissect.device.recording import codec
-from gpudissect.device.recording.codec import Entry
+from gpudissect.device.recording.codec import Data, Entry
 from gpudissect.device.recording.format import Recording, Writer, read
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import GpudissectError, RecordingError, UsageError
@@ -147,7 +147,7 @@ class RecordedGpu(Device):
         self._folder = folder
         self._content = content
         self._contexts: list[Context] = []
-        self._traces: dict[str, list[tuple[Entry, bytes]]] = defaultdict(list)
+        self._traces: dict[str, list[tuple[Entry, Data]]] = defaultdict(list)
         self._errors: dict[tuple[str, int], GpudissectError] = {}
         self._trace_runs: Counter[str] = Counter()
         self._batch_runs: Counter[str] = Counter()
@@ -186,7 +186,7 @@ class RecordedGpu(Device):
             self._batch_runs[key] += 1
             raise error
         runs = self._trace_runs.copy()
-        recorded: list[tuple[Entry, bytes]] = []
+        recorded: list[tuple[Entry, Data]] = []
         for workload, name in zip(batch, digests, strict=True):
             if runs[name] >= len(self._traces.get(name, ())):
                 raise RecordingError(self._explain_lack(workload, name))
@@ -197,7 +197,7 @@ class RecordedGpu(Device):
         self._batch_runs[key] += 1
         return traces
 
-    def _add(self, entry: Entry, data: bytes) -> None:
+    def _add(self, entry: Entry, data: Data) -> None:
         if "trace" in entry:
             self._traces[str(entry["trace"])].append((entry, data))
         elif "context" in entry:
@@ -219,7 +219,7 @@ class RecordedGpu(Device):
             if isinstance(value, int | float) and not low <= value <= high:
                 raise RecordingError(f"recording {self._folder}: its device has {name:.60} = {value!r:.40}")
 
-    def _trace(self, workload: Workload, name: str, recorded: tuple[Entry, bytes]) -> Trace:
+    def _trace(self, workload: Workload, name: str, recorded: tuple[Entry, Data]) -> Trace:
         entry, data = recorded
         arrays: dict[str, Array] = {}
         shapes = array_shapes(workload, self._info.sm_count)
@@ -310,7 +310,7 @@ def _pack(label: str, array: Array, workload: Workload) -> tuple[Entry, bytes]:
 
 
 def _unpack(
-    label: str, description: Entry, data: bytes, workload: Workload, arrays: Mapping[str, Array], max_values: int
+    label: str, description: Entry, data: Data, workload: Workload, arrays: Mapping[str, Array], max_values: int
 ) -> Array:
     if description["code"] != "planned":
         return codec.unpack(description, data, max_values, arrays)

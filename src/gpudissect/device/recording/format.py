@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from io import RawIOBase
 from pathlib import Path as FilePath
 
-from gpudissect.device.recording.codec import Entry
+from gpudissect.device.recording.codec import Data, Entry
 from gpudissect.errors import RecordingError, UsageError
 
 SCHEMA_NAME = "gpudissect-recording"
@@ -27,7 +27,7 @@ SCHEMA_VERSION = 2
 INDEX = "recording.jsonl"
 COMPRESSED_INDEX = "recording.jsonl.gz"
 ARRAYS = "arrays.bin"
-MAX_FILE_BYTES = 1 << 31  # recordings have megabytes; a disk image is refused
+MAX_ARRAYS_BYTES = 1 << 29  # recordings have megabytes; a disk image is refused
 MAX_UNPACKED_BYTES = 1 << 27  # of a compressed index: 18 times that of a whole survey
 MAX_LINE_BYTES = 1 << 22  # lines of the index have up to some kilobytes
 
@@ -90,7 +90,7 @@ class Writer:
             self._index.close()
 
 
-def _link(check: str, body: bytes, data: bytes) -> str:
+def _link(check: str, body: bytes, data: Data) -> str:
     return hashlib.sha256(check.encode() + body + data).hexdigest()[:16]
 
 
@@ -105,7 +105,7 @@ class Recording:
     """The content of a recording: header, entries with their bytes, and the closing entry (None if it was cut off)."""
 
     header: Entry
-    entries: tuple[tuple[Entry, bytes], ...]
+    entries: tuple[tuple[Entry, Data], ...]
     end: Entry | None
 
 
@@ -114,7 +114,7 @@ def read(folder: FilePath, *, partial: bool = False) -> Recording:
 
     Raises `RecordingError`, in one line, for one that is missing, foreign, newer, altered or cut off.
     """
-    index, arrays = _read_index(folder), _read_file(folder, ARRAYS)
+    index, arrays = _read_index(folder), memoryview(_read_file(folder, ARRAYS, MAX_ARRAYS_BYTES))
     _check_schema(folder, index)
     entries = list(_checked_entries(folder, index, arrays))
     end = entries[-1][0].get("end") if len(entries) > 1 else None
@@ -134,10 +134,10 @@ def read(folder: FilePath, *, partial: bool = False) -> Recording:
 def _read_index(folder: FilePath) -> bytes:
     """The index; a compressed one as far as it goes, at most `MAX_UNPACKED_BYTES`."""
     if (folder / INDEX).exists() or not (folder / COMPRESSED_INDEX).exists():
-        return _read_file(folder, INDEX)
+        return _read_file(folder, INDEX, MAX_UNPACKED_BYTES)
     unpacker, damaged = zlib.decompressobj(zlib.MAX_WBITS | 16), f"recording {folder} is damaged: {COMPRESSED_INDEX}"
     try:
-        index = unpacker.decompress(_read_file(folder, COMPRESSED_INDEX), MAX_UNPACKED_BYTES)
+        index = unpacker.decompress(_read_file(folder, COMPRESSED_INDEX, MAX_UNPACKED_BYTES), MAX_UNPACKED_BYTES)
     except zlib.error as error:
         raise RecordingError(f"{damaged}: {error}") from None
     if unpacker.unconsumed_tail or unpacker.unused_data:
@@ -145,13 +145,13 @@ def _read_index(folder: FilePath) -> bytes:
     return index
 
 
-def _read_file(folder: FilePath, name: str) -> bytes:
+def _read_file(folder: FilePath, name: str, max_bytes: int) -> bytes:
     path = folder / name
     try:
         if path.exists() and not path.is_file():
             raise RecordingError(f"recording {folder}: {name} is no regular file")
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise RecordingError(f"recording {folder}: {name} has more than {MAX_FILE_BYTES} bytes")
+        if path.stat().st_size > max_bytes:
+            raise RecordingError(f"recording {folder}: {name} has more than {max_bytes} bytes")
         return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         problem = f"it has no {name}" if folder.is_dir() else "there is no such folder"
@@ -170,7 +170,7 @@ def _check_schema(folder: FilePath, index: bytes) -> None:
         raise RecordingError(f"recording {folder} has {newer}: update gpudissect")
 
 
-def _checked_entries(folder: FilePath, index: bytes, arrays: bytes) -> Iterator[tuple[Entry, bytes]]:
+def _checked_entries(folder: FilePath, index: bytes, arrays: memoryview) -> Iterator[tuple[Entry, Data]]:
     """Yield the entries with their bytes up to where the files are cut off. Raises `RecordingError` if altered."""
     damaged = f"recording {folder} is damaged: {INDEX} line"
     check, used, ended, number, start = "", 0, False, 0, 0
