@@ -65,7 +65,9 @@ def uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Obey stop signals again, within `uninterrupted`: for a pipe, whose reader may never come."""
+    """Obey stop signals again, within `uninterrupted`, one that it held off too: a pipe's reader may never come."""
+    if _held_until:
+        raise KeyboardInterrupt
     held = {number for number in STOP_SIGNALS if signal.getsignal(number) is _hold}
     for number in held:
         signal.signal(number, _stop)

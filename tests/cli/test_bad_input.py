@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import gpudissect as gd
+from gpudissect import interrupts
 from gpudissect.catalogue.load import _FOLDER
 from gpudissect.cli.app import main
 from gpudissect.cli.console import print_json
@@ -68,7 +69,7 @@ def test_a_pipe_without_a_reader_does_not_hold_off_a_signal(tmp_path):
     with popen(*COMMAND, "discover", "-d", "sim:gtx980", "--only", "timer", "-o", "pipe", cwd=tmp_path) as process:
         time.sleep(3)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
     assert process.returncode == 130
 
 
@@ -94,6 +95,20 @@ def test_signals_are_held_off_once():
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=20)
     assert b"KeyboardInterrupt" in err
+
+
+def test_after_a_signal_a_pipe_without_a_reader_is_not_awaited(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr(files, "stop_requested", lambda: True)
+    with pytest.raises(UsageError, match="cannot write"):
+        files.write_text(tmp_path / "pipe", "text")
+
+
+def test_a_signal_that_was_held_off_ends_before_a_pipe():
+    with pytest.raises(KeyboardInterrupt), interrupts.uninterrupted():
+        os.kill(os.getpid(), signal.SIGTERM)
+        with interrupts.interruptible():
+            pytest.fail("a pipe would block here")
 
 
 def test_a_signal_whose_exception_an_import_loses_is_an_interrupt(monkeypatch, capsys):

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from gpudissect.device.recording.format import ARRAYS, INDEX, is_recording
 from gpudissect.errors import UsageError
-from gpudissect.interrupts import interruptible
+from gpudissect.interrupts import interruptible, stop_requested
 from gpudissect.results import schema1
 from gpudissect.results.model import SCHEMA, Result
 
@@ -250,8 +250,11 @@ def write_bytes(path: Path, data: bytes) -> None:
     """As `write_text`, for bytes."""
     try:
         if is_special(path):  # /dev/stdout, a pipe: nothing to replace
-            with interruptible():  # a pipe without a reader blocks
-                path.write_bytes(data)
+            with interruptible():  # a pipe without a reader blocks, but not after a stop signal
+                file_number = os.open(path, os.O_WRONLY | (os.O_NONBLOCK if stop_requested() else 0))
+                os.set_blocking(file_number, True)
+                with open(file_number, "wb") as special:
+                    special.write(data)
             return
         path = path.resolve()  # write through a link, do not replace it
         temporary = path.with_name(f"{_TEMPORARY}{secrets.token_hex(8)}")
