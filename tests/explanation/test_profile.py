@@ -57,3 +57,10 @@ def test_what_is_missing_is_noted(change, note):
 def test_a_profile_of_another_gpu_is_noted():
     found = explain_profile(read_profile(FILE), [load(Path("docs/results/h100.json"))])
     assert any("NVIDIA H200" in each for each in found.notes)
+
+
+def test_visits_of_blocks_that_were_not_counted_are_refused():
+    content = json.loads(TEXT)
+    content["counts"] = content["counts"][:-1]
+    with pytest.raises(UsageError, match="warps refers to a block that counts does not contain"):
+        Profile.model_validate_json(json.dumps(content)).check_traces()

@@ -222,11 +222,14 @@ class Profile(Record):
         return threads / warps if warps else None
 
     def check_traces(self) -> None:
-        """Raise `DamagedProfileError` for traces that are too long and for accesses that `accesses` lacks."""
+        """Raise `DamagedProfileError` for traces that are too long, and accesses or blocks that the profile lacks."""
         if sum(warp.visits + warp.accesses for warp in self.warps) > MAX_EVENTS:
             raise DamagedProfileError("warps", f"has more than {MAX_EVENTS} events")
-        if any((warp.trace().accessed >= len(self.accesses)).any() for warp in self.warps):
+        blocks, traces = len(self.block_counts()), [warp.trace() for warp in self.warps]
+        if any((trace.accessed >= len(self.accesses)).any() for trace in traces):
             raise DamagedProfileError("warps", "refers to an access that accesses does not contain")
+        if any((trace.visited >= blocks).any() for trace in traces):
+            raise DamagedProfileError("warps", "refers to a block that counts does not contain")
 
     def ptx(self) -> str:
         """The PTX. Raises `DamagedProfileError`."""
