@@ -143,7 +143,8 @@ def test_a_disk_that_fills_up_costs_the_profile_alone(on_fake, gpudissect, monke
 
     monkeypatch.setattr(on_gpu, "write_text", refuse)
     code, out, err = gpudissect(*command("k.cu", "--profile", "p.json"))
-    assert code == 2 and "Predicted time" in out and err.count("\n") == 1 and "No space left" in err
+    errors = [line for line in err.splitlines() if " error: " in line]  # beside the progress of a slow machine
+    assert code == 2 and "Predicted time" in out and len(errors) == 1 and "No space left" in errors[0]
 
 
 def test_ctrl_c_ends_the_process_and_keeps_what_was_measured(on_fake):

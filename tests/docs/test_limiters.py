@@ -36,7 +36,7 @@ TURNS = Demand({0: 1.0, LOOP: 10.0, END: 1.0}, {"fma": {0: 4.0, LOOP: 100.0}})
 
 
 def judgement(named: str, found: dict[str, float]) -> Judgement:
-    return Judgement("h100", "k", 8, True, found, named, "", (), None, {})
+    return Judgement("h100", "k", 8, True, found, found, named, "", (), None, {})
 
 
 def test_work_is_added_in_proportion_to_what_each_block_needs():
@@ -89,10 +89,17 @@ def test_a_unit_costs_at_most_its_busy_share_and_the_rest_is_latency():
     assert found == {"issue": pytest.approx(0.3), LATENCY: pytest.approx(0.7)}
 
 
+@pytest.mark.parametrize("resource", ["lsu", "l2", "memory"])
+def test_so_does_a_resource_of_all_warps(resource):
+    ns = {f"{resource}:0": 100.0, f"{resource}:1": 130.0}
+    found = elasticities(ns, {resource: {resource: 0.3}}, {resource: 0.1})
+    assert found == {resource: pytest.approx(0.1), LATENCY: pytest.approx(0.9)}
+
+
 def test_memory_is_what_is_left_when_the_l2_has_its_part():
     ns = {"l2:0": 100.0, "l2:1": 105.0, "memory:0": 200.0, "memory:1": 244.0}
     demand = {"l2": {"l2": 0.25}, "memory": {"l2": 0.1, "memory": 0.25}}
-    found = elasticities(ns, demand, {})
+    found = elasticities(ns, demand, {"l2": 0.5, "memory": 0.9})
     assert found == {"l2": pytest.approx(0.2), "memory": pytest.approx(0.8), LATENCY: pytest.approx(0.0)}
 
 

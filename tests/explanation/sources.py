@@ -18,6 +18,17 @@ KERNEL triangle(u32* out, const u32* in, u32 n) {
     for (u32 k = 0; k < threadIdx.x % 7; k++) sum = sum * 5 + in[k];
     out[THREAD] = sum + n;
 }
+KERNEL window(u32* out, const u32* in, u32 n) {
+    __shared__ u32 a[32][17];
+    u32 column = threadIdx.x, first = threadIdx.y;
+    a[first][column] = a[first + 16][column] = in[column];
+    __syncthreads();
+#pragma unroll 1
+    for (u32 row = n % 7 + first; row < 32; row += blockDim.y)
+        if (column > n % 5 && column <= row) a[row][column] -= a[row][n % 5] * column;
+    __syncthreads();
+    out[THREAD * 4 + first] = a[first][column];
+}
 KERNEL divergent(u32* out, const u32* in, u32 n) {
     u32 x = in[THREAD % 64];
     if (x % 3 == 0) { out[THREAD] = x / 3; __threadfence(); }
@@ -133,7 +144,7 @@ KERNEL votes(u32* out, const u32* in, u32 n) {
 NAMES = (
     *("grid_loop", "triangle", "divergent", "early_exit", "cases", "reduction", "histogram", "nest", "calls"),
     *("assembly", "_Z6powersILi3EEvPjPKjj", "local_memory", "generic", "vectors", "collatz", "unrolled", "arithmetic"),
-    "votes",
+    *("votes", "window"),
 )
 COPIES = r"""
 extern "C" __global__ void copies(unsigned* out, const uint4* in) {

@@ -44,7 +44,7 @@ def test_the_screen_answers_in_this_order():
             "Saves 5% use loads",
         ),
         "10 us, bracket 9 us to 11 us; measured 10.5 us, error -4.8%",
-        *("100%, 64 of 64 warps per SM (maximum)", "40 warps per SM reach 90 %"),
+        *("100%, 64 of 64 warps per SM (maximum)", "40 warps per SM reach 90%"),
         "9 us (device memory), 4 us (L2 cache)",
         "<- this launch",
     ]
@@ -76,8 +76,8 @@ def test_the_longest_screen_fits():
 
 def test_latency_is_explained_by_the_instruction_that_waits():
     text = text_of(explanation(point=point(2), bounds={"issue": 9000.0}))
-    assert "no resource is busy for more than 36% of the time (issue slots)" in text
-    assert "waits 62% of its time at FADD (0x0020, add.cu:5) for LDG.E (0x0010, add.cu:4)" in text
+    assert "the busiest resource, issue slots, is busy for 36% of the time" in text
+    assert "waits 62% of its time at FADD (0x0020, add.cu:5) for the result of LDG.E (0x0010, add.cu:4)" in text
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_latency_is_explained_by_the_instruction_that_waits():
         ({"sms": 1024}, "32 warps per SM: limited by the number of blocks in the grid; theoretical: 100%, 64 of 64"),
         ({"max_warps": None}, "64 warps per SM; limited by warps per SM"),
         ({"point": point(8, measured=False)}, "not measured"),
-        ({"warps_for_90": None}, "not known"),
+        ({"warps_for_90": None}, "unknown"),
         ({"sms": 1024}, "Warps needed 32 warps per SM"),
-        ({"point": point(2)}, "Dependence chain 1.5 us in one warp"),
+        ({"point": point(2)}, "Dependence chain 1.5 us for one warp"),
         ({"point": point(2)}, "570 cycles per iteration"),
         ({"counts": "given"}, "Assumed contiguous accesses to device memory, no bank conflicts"),
         ({"point": point(8).model_copy(update={"measured": 8e3})}, "Saves 31%? "),
@@ -108,7 +108,7 @@ def test_latency_is_explained_by_the_instruction_that_waits():
         ({"origin": Origin.SIMULATED}, "values SIMULATED"),
         ({"stack_bytes": 16}, "16 B of local memory"),
         ({"advice": ()}, "Advice move fewer bytes"),
-        ({"advice": (), "rejected": (SMALL, SMALL), "point": point(2)}, "no change that was tried (2) saves 3%"),
+        ({"advice": (), "rejected": (SMALL, SMALL), "point": point(2)}, "none of the 2 changes tried saves 3%"),
         ({"advice": (), "lines": (ATOMIC,)}, "execute fewer atomics"),
         ({"lines": (ATOMIC,)}, "80% of its work is atomics at add.cu:3"),
         (

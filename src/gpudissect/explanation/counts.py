@@ -1,5 +1,6 @@
 """Counts that are only known through sums of them: bounds, and the best estimate within."""
 
+import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ Terms = Mapping[int, float]
 """Coefficients by the index of their unknown."""
 _ROUNDING = 0.5  # counts are integers
 _RELATIVE = 1e-9
-_MAX_STEPS = 200_000
+_STEP = 1e-6
+_MAX_STEPS = 20_000  # bounds that creep towards each other are left
 _SUM_WEIGHT = 1e-4
 _MAX_UNKNOWNS = 300
 """Above, least squares are not solved: the estimate is the lower bound."""
@@ -33,7 +35,7 @@ class Count:
 
 
 def _tolerance(value: float) -> float:
-    return _ROUNDING + _RELATIVE * abs(value) if np.isfinite(value) else 0.0
+    return _ROUNDING + _RELATIVE * abs(value) if math.isfinite(value) else 0.0
 
 
 class Sums:
@@ -41,7 +43,7 @@ class Sums:
 
     def __init__(self, size: int) -> None:
         self.rows: list[tuple[Terms, float]] = []
-        self.low, self.high = np.zeros(size), np.full(size, np.inf)
+        self.low, self.high = [0.0] * size, [math.inf] * size  # lists: single numbers are read a million times
         self._rows_of: list[list[int]] = [[] for _ in range(size)]
 
     def add(self, terms: Terms, result: float) -> bool:
@@ -100,17 +102,19 @@ class Sums:
 
     def _gain(self, unknown: int, low: float, high: float) -> bool:
         """Whether bounds are better by more than rounding."""
-        if np.isfinite(high) and np.isinf(self.high[unknown]):
+        if math.isinf(self.high[unknown]) and math.isfinite(high):
             return True
-        step_low, step_high = (max(_RELATIVE * abs(bound), 1e-6) for bound in (low, high))
-        return bool(low > self.low[unknown] + step_low or high + step_high < self.high[unknown])
+        return (
+            low > self.low[unknown] + max(_RELATIVE * abs(low), _STEP)
+            or high + max(_RELATIVE * abs(high), _STEP) < self.high[unknown]
+        )
 
     def _range(self, terms: Terms, without: int) -> tuple[float, float]:
         low = high = 0.0
         for unknown, factor in terms.items():
             if unknown != without:
-                ends = factor * self.low[unknown], factor * self.high[unknown]
-                low, high = low + min(ends), high + max(ends)
+                at_low, at_high = factor * self.low[unknown], factor * self.high[unknown]
+                low, high = (low + at_low, high + at_high) if factor > 0 else (low + at_high, high + at_low)
         return low, high
 
     def solve(self) -> tuple[Count, ...]:
@@ -118,14 +122,16 @@ class Sums:
         self.determine()
         value, free = self._middle()
         if 0 < len(free) <= _MAX_UNKNOWNS:
-            value[free] = np.clip(_estimate(*self._reduced(free, value)), self.low[free], self.high[free])
-        return tuple(map(Count, value.tolist(), self.low.tolist(), self.high.tolist()))
+            low, high = np.array(self.low)[free], np.array(self.high)[free]
+            value[free] = np.clip(_estimate(*self._reduced(free, value)), low, high)
+        return tuple(map(Count, value.tolist(), self.low, self.high))
 
     def _middle(self) -> tuple[Array, NDArray[np.int64]]:
         """The middle between bounds, or the lower bound of those that differ; the indices of these."""
-        free = np.flatnonzero(self.high - self.low > [_tolerance(value) for value in self.high])
-        value = np.where(np.isfinite(self.high), (self.low + self.high) / 2, self.low)
-        value[free] = self.low[free]
+        low, high = np.array(self.low), np.array(self.high)
+        free = np.flatnonzero(high - low > [_tolerance(value) for value in self.high])
+        value = np.where(np.isfinite(high), (low + high) / 2, low)
+        value[free] = low[free]
         return value, free
 
     def determine(self) -> None:
@@ -138,10 +144,10 @@ class Sums:
         rank = int(np.sum(sizes > 1e-9 * max(1.0, sizes.max(initial=0.0))))
         exact = np.all(np.abs(directions[rank:]) < 1e-7, axis=0)
         least = np.linalg.lstsq(matrix, results, rcond=None)[0]
-        chosen = free[exact]
-        before = self.low.copy(), self.high.copy()
-        self.low[chosen] = self.high[chosen] = np.clip(least[exact], self.low[chosen], self.high[chosen])
-        if not self._propagate(sorted({row for unknown in chosen for row in self._rows_of[int(unknown)]})):
+        chosen, before = free[exact].tolist(), (self.low.copy(), self.high.copy())
+        for unknown, result in zip(chosen, least[exact].tolist(), strict=True):
+            self.low[unknown] = self.high[unknown] = min(max(result, self.low[unknown]), self.high[unknown])
+        if not self._propagate(sorted({row for unknown in chosen for row in self._rows_of[unknown]})):
             self.low, self.high = before
 
     def _reduced(self, free: NDArray[np.int64], value: Array) -> tuple[Array, Array]:

@@ -154,12 +154,12 @@ def _places(source: PtxInstruction, copies: Sequence[_Copy], table: Mapping[str,
     is_branch = table is _BRANCHES
     if is_long or is_merged or bool(source.guard) != is_branch:
         return ()
-    counts = Counter(
-        (block, "" if is_branch else copy.predicate)
-        for block, copy in copies
-        if copy.opcode in table.get(source.name, ()) and (is_branch or not _ZERO & set(copy.operands[1:2]))
-    )
-    return tuple(sorted(counts.items()))
+    groups = defaultdict[str, Counter[tuple[int, str]]](Counter)
+    for block, copy in copies:
+        if copy.opcode in table.get(source.name, ()) and (is_branch or not _ZERO & set(copy.operands[1:2])):
+            kind = copy.mnemonic if table is _POSSIBLE else ""  # another one is of what was merged with this
+            groups[kind][block, "" if is_branch else copy.predicate] += 1
+    return tuple(sorted(max(groups.values(), key=Counter.total, default=Counter()).items()))
 
 
 def unrolled_loops(

@@ -100,7 +100,7 @@ def limiter_of(explanation: Explanation) -> str:
         place, kind, share = _most_work(explanation)
         most = f"; {share:.0%} of its work is {f'{kind} at ' if kind else ''}{place}" if share else ""
         return f"{name}{f' ({executes})' if executes else ''}: busy for {min(busy, 1.0):.0%} of the time{most}"
-    busiest = f"no resource is busy for more than {bounds[0][2]:.0%} of the time ({bounds[0][0]})" if bounds else ""
+    busiest = f"the busiest resource, {bounds[0][0]}, is busy for {bounds[0][2]:.0%} of the time" if bounds else ""
     texts = busiest, _longest_wait(explanation), _other_waits(explanation)
     return ": ".join(filter(None, (LATENCY, "; ".join(filter(None, texts)))))
 
@@ -114,7 +114,7 @@ def _other_waits(explanation: Explanation) -> str:
         "for issue slots and busy units": sum(line.contended for line in explanation.lines),
     }
     named = [f"{share:.0%} {name}" for name, share in waits.items() if share >= MIN_WAIT]
-    return f"all waits: {', '.join(named)}" if len(named) > 1 else ""
+    return f"all waits of a warp: {', '.join(named)}" if len(named) > 1 else ""
 
 
 def assumed_of(explanation: Explanation) -> str:
@@ -164,7 +164,7 @@ def _kind_of(line: Line) -> str:
 
 def chain_of(explanation: Explanation) -> str:
     """The time of the longest chain of register dependences."""
-    return f"{format_ns(explanation.critical_path)} in one warp, without load, barriers and busy units"
+    return f"{format_ns(explanation.critical_path)} for one warp with nothing else on the GPU, barriers not included"
 
 
 def answers_of(explanation: Explanation, max_advice: int) -> list[tuple[str, str]]:
@@ -198,7 +198,7 @@ def advice_of(explanation: Explanation) -> list[tuple[str, str]]:
     ]
     if found and (not explanation.hint or explanation.advice[0].gain >= SMALL_GAIN):
         return found
-    none = f"no change that was tried ({len(explanation.rejected)}) saves {MIN_GAIN:.0%}"
+    none = f"none of the {len(explanation.rejected)} changes tried saves {MIN_GAIN:.0%} or more"
     return [*found, ("Advice", hint or none)]
 
 
@@ -224,10 +224,10 @@ def _longest_wait(explanation: Explanation) -> str:
     same = [line for line in explanation.lines if line.source_line and _source_of(line) == _source_of(hot)]
     together = sum(line.stall for line in same)
     slowest = cause_of(explanation, hot)
-    cause = f" for {place_of(slowest)}" if slowest is not None else ""
+    cause = f" for the result of {place_of(slowest)}" if slowest is not None else ""
     if together > 2 * hot.stall:
         place = f"{clean(hot.source_file or '')}:{hot.source_line}"
-        return f"a warp waits {together:.0%} of its time at {place}, such as at {place_of(hot)}{cause}"
+        return f"a warp waits {together:.0%} of its time at {place}, for example at {place_of(hot)}{cause}"
     return f"a warp waits {hot.stall:.0%} of its time at {place_of(hot)}{cause}"
 
 
@@ -263,9 +263,9 @@ def occupancy_of(explanation: Explanation) -> str:
 def warps_of(explanation: Explanation) -> str:
     """Warps needed for 90 % of the best throughput."""
     if explanation.warps_for_90 is None:
-        return "not known: no curve over occupancies"
+        return "unknown: other occupancies were not predicted"
     needed = min(explanation.warps_for_90, resident_warps(explanation))
-    return f"{needed} warps per SM reach 90 % of the best predicted throughput"
+    return f"{needed} warps per SM reach 90% of the best predicted throughput"
 
 
 def note_on_curve(explanation: Explanation) -> str:
@@ -275,8 +275,8 @@ def note_on_curve(explanation: Explanation) -> str:
     if least >= own:
         return ""
     largest = format_bytes(own)
-    sizes = f"from {largest} to {format_bytes(least)}; warps needed: with {largest}"
-    return f"Lower occupancies use dynamic shared memory, which shrinks the L1 {sizes}."
+    lower = f"Dynamic shared memory lowers the occupancy, and shrinks the L1 from {largest} to {format_bytes(least)}."
+    return f"{lower} Warps needed: with {largest}."
 
 
 def resident_warps(explanation: Explanation) -> int:

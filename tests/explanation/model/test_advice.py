@@ -70,8 +70,8 @@ def trial_of(kernel, *, warps=lambda warps: warps, **facts):
         ("mandelbrot", "same path", "19.1 of 32 threads are active at mandelbrot.cu:13", 0.3, True),
         ("wave_equation", "grid of 792 blocks", "396 blocks and a grid-stride loop", 0.2, False),
         ("wave_equation", "at most 32 registers per thread (now 40)", "0.97 waves instead of 1.29", 0.2, True),
-        ("wave_equation", "at most 32 registers", "37 are needed at wave_equation.cu:19", 0.2, True),
-        ("binomial_options", "several steps", "510 barriers of each warp", 0.2, True),
+        ("wave_equation", "at most 32 registers", "37 registers are live at wave_equation.cu:19", 0.2, True),
+        ("binomial_options", "more work between them", "510 barriers of each warp", 0.2, True),
     ],
 )
 def test_advice_has_a_gain_and_a_source_line(kernel, text, place, least, is_limit):
@@ -100,9 +100,9 @@ def test_no_change_is_tried_that_the_kernel_does_not_allow(kernel, text):
 @pytest.mark.parametrize(
     ("kernel", "fact"),
     [
-        ("half_gemv", "already at the bandwidth of device memory, which moves each byte once"),
+        ("half_gemv", "already at the bandwidth of device memory, which moves each byte only once"),
         ("embedding", "MiB for arrays of 549 MiB"),
-        ("monte_carlo", "are integer instructions); most are at monte_carlo.cu:21 (29%)"),
+        ("monte_carlo", "are integer instructions); chiefly at monte_carlo.cu:21 (29%)"),
         ("scan", ""),
     ],
 )

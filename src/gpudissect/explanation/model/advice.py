@@ -58,7 +58,7 @@ def full_waves(trial: Trial) -> Iterator[Advice]:
     time = larger.predict(trial.own, largest_carveout=False).nanoseconds - start
     if waves < 1:
         text = f"Divide the work into at least {capacity} blocks, with less work per block"
-        evidence = f"upper limit: {blocks / whole:.0%} of the time of {whole} blocks"
+        evidence = f"upper limit: {blocks / whole:.0%} of the predicted time of {whole} blocks"
     else:
         text = f"Use a grid of {whole} blocks with less work per block, or {capacity} blocks and a grid-stride loop"
         evidence = f"predicted: {blocks / whole:.0%} of the time of {whole} blocks"
@@ -77,7 +77,7 @@ def smaller_blocks(trial: Trial) -> Iterator[Advice]:
     facts = replace(trial.assessment.facts, blocks=blocks * factor, threads=threads)
     changed = replace(trial.assessment, facts=facts)
     time = changed.predict(changed.occupancy.blocks, largest_carveout=False).nanoseconds
-    text = f"Use blocks of {threads} threads (now {trial.assessment.facts.threads}): more SMs have a block"
+    text = f"Use blocks of {threads} threads (now {trial.assessment.facts.threads}) so that more SMs have one"
     yield Advice(text=text, gain=trial.gain(time), evidence=f"predicted with {blocks * factor} blocks for {sms} SMs")
 
 
@@ -107,10 +107,10 @@ def converged(trial: Trial) -> Iterator[Advice]:
     number = lost.index(max(lost))
     lines = trial.lines[flow.blocks[number].start : flow.blocks[number].end]
     place = next(filter(None, map(source_of, lines)), address_of(lines[0].address))
-    text = "Let the threads of a warp take the same path: order the data by it, or use a kernel for each path"
+    text = "Let the threads of a warp take the same path: sort the data by path, or launch a kernel for each path"
     evidence = f"{WARP_SIZE * needed[number] / warps[number]:.3g} of {WARP_SIZE} threads are active at {place}"
     gain = 1 - time / trial.time(means)
-    yield Advice(text=text, gain=gain, is_limit=True, evidence=f"{evidence}; upper limit: all active, same traffic")
+    yield Advice(text=text, gain=gain, is_limit=True, evidence=f"{evidence}; upper limit: assumes the same traffic")
 
 
 def _scaled(requests: Requests, factor: float) -> Requests:
@@ -149,7 +149,7 @@ def more_blocks(trial: Trial) -> Iterator[Advice]:
             text = f"Use at most {most} registers per thread (now {kernel.registers})"
             is_limit = most < live + OTHER_REGISTERS
             if is_limit:
-                evidence += f"; {live} are needed at {place_name}; upper limit: no spills"
+                evidence += f"; {live} registers are live at {place_name}; upper limit: assumes no spills"
         else:
             most = (card.shared_bytes // blocks - RESERVED_SHARED) // SHARED_UNIT * SHARED_UNIT
             used = kernel.shared_bytes + trial.assessment.facts.dynamic_shared
@@ -186,7 +186,7 @@ def _fewer_instructions(trial: Trial) -> str:
     parts = [name.format(count / total) for name, count in kinds.most_common() if count >= MIN_SHARE_OF_KIND * total]
     most = [f"{place} ({count / total:.0%})" for place, count in places.most_common(3) if place]
     text = f"execute fewer instructions{': ' if parts else ''}{', '.join(parts)}"
-    return f"{text}; most are at {', '.join(most)}" if most else text
+    return f"{text}; chiefly at {', '.join(most)}" if most else text
 
 
 def _fewer_bytes(trial: Trial) -> str:
@@ -207,4 +207,4 @@ def _fewer_bytes(trial: Trial) -> str:
         return f"device memory moves {sizes}: let blocks that run together access the same data, or use smaller types"
     is_full = trial.found.bounds["memory"] >= MIN_USED * trial.found.nanoseconds
     start = "already at the bandwidth of device memory, which" if is_full else "device memory"
-    return f"{start} moves each byte once: smaller types, or fusion with the kernel before or after, move fewer"
+    return f"{start} moves each byte only once: use smaller types, or fuse it with the kernel before or after"

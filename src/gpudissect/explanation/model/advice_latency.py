@@ -32,7 +32,7 @@ def fewer_waits(trial: Trial) -> Iterator[Advice]:
             text = f"Issue {places} earlier, several before the first result is needed (unroll, or prefetch)"
         else:
             text = f"Put independent instructions between {places} and the use of the result"
-        evidence = f"{_wait(program, producers, stall)}; upper limit: no such wait"
+        evidence = f"{_wait(program, producers, stall)}; upper limit: assumes no such wait"
         gain = trial.gain_of(replace(trial.assessment, program=changed))
         yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
 
@@ -61,8 +61,8 @@ def fewer_barriers(trial: Trial) -> Iterator[Advice]:
     executed = {index: float(trial.executed[index]) for index, cost in enumerate(costs) if cost.element == "barrier"}
     barriers = {index: count for index, count in executed.items() if count}
     if barriers:
-        text = f"Use fewer barriers: several steps between two, or smaller blocks: {trial.places(barriers)}"
-        evidence = f"{sum(barriers.values()):.3g} barriers of each warp; upper limit: no barriers"
+        text = f"Use fewer barriers, with more work between them, or smaller blocks: {trial.places(barriers)}"
+        evidence = f"{sum(barriers.values()):.3g} barriers of each warp; upper limit: assumes no barriers"
         gain = trial.gain_of(trial.without(barriers))
         yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
 

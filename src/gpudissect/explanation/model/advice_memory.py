@@ -41,12 +41,12 @@ def fewer_passes(trial: Trial) -> Iterator[Advice]:
         if in_shared:
             passes, fewest = (_mean(each.passes for each in group.values()) for group in (now, better))
             text = f"Avoid bank conflicts of {trial.places(better)}"
-            evidence = f"{passes:.3g} passes per request, {fewest:.3g} without conflicts"
+            evidence = f"{passes:.3g} wavefronts per request, {fewest:.3g} without conflicts"
         else:
             sectors = _mean(each.sectors for each in now.values())
             fewest = _mean(_fewest_sectors(trial, index) for index in now)
             text = _coalescing(trial, now, access)
-            evidence = f"{sectors:.3g} sectors per request, {fewest:.3g} if coalesced; upper limit: fully coalesced"
+            evidence = f"{sectors:.3g} sectors per request, {fewest:.3g} if coalesced (upper limit)"
         yield Advice(text=text, gain=1 - time / before, is_limit=not in_shared, evidence=evidence)
 
 
@@ -110,7 +110,7 @@ def reuse_in_block(trial: Trial) -> Iterator[Advice]:
     before, time = (trial.time({**trial.assessment.requests, **each}) for each in (now, better))
     text = f"Keep data of {trial.places(better)} in shared memory or registers: blocks load them repeatedly"
     bytes_now, bytes_first = map(format_bytes_rounded, loaded)
-    evidence = f"{bytes_now} from the L2, {bytes_first} of it new to the block; upper limit: only what is new"
+    evidence = f"{bytes_now} from the L2, {bytes_first} of it new to the block; upper limit: assumes no more"
     yield Advice(text=text, gain=1 - time / before, is_limit=True, evidence=evidence)
 
 
@@ -128,7 +128,7 @@ def combined_atomics(trial: Trial) -> Iterator[Advice]:
     operations = _mean(each.operations for each in now.values())
     evidence = (
         f"{operations:.3g} L2 operations per request, {max(chosen.values()):,.0f} atomics of each word; "
-        "upper limit: no atomics in the L2"
+        "upper limit: assumes that none reach the L2"
     )
     gain = trial.gain(trial.time({**trial.assessment.requests, **local}))
     yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
@@ -147,7 +147,7 @@ def no_local_memory(trial: Trial) -> Iterator[Advice]:
         f"(__launch_bounds__, -maxrregcount), arrays with constant indices; such as {trial.places(spills)}"
     )
     count = sum(float(trial.executed[index]) for index in spills)
-    evidence = f"{count:.3g} accesses of each warp, {share:.0%} of the work of the LSU pipe; upper limit: none"
+    evidence = f"{count:.3g} accesses of each warp, {share:.0%} of the work of the LSU pipe; upper limit: assumes none"
     yield Advice(text=text, gain=trial.gain_of(trial.without(spills)), is_limit=True, evidence=evidence)
 
 

@@ -35,7 +35,8 @@ MAX_DUAL_INTERVAL = 1.01  # cycles: multiply-adds at this rate have two pipes, o
 _NO_REQUEST = Requests(lanes=0.0, passes=1.0, sectors=0.0, lines=0.0)  # of an instruction without a sample
 MAX_WAVES = 4  # before a partial wave that counts
 SM_SPREAD = 0.017  # of the times of SMs, either way (`hiding.load_imbalance`)
-LIMITING_SHARE = 0.75  # of all cycles that a resource must be busy to be what limits
+LIMITING_SHARE = 0.75  # of all cycles that the LSU, the L2 or memory must be busy to be what limits
+LIMITING_UNIT = 0.67  # ... a pipe or the issue slots of a scheduler: from the first 52 kernels of `examples/kernels`
 
 AfterL1 = Callable[[int, Requests, NDArray[np.float64]], Requests]
 """Requests of an instruction after the simulated L1 has seen so many: see `traffic.after_l1`."""
@@ -242,8 +243,14 @@ def predict(
     best = max(bounds, key=lambda name: bounds[name])
     nanoseconds = max(cycles / card.clock_hz * 1e9, bounds[best])  # runs are short: their pace has an error
     nanoseconds += card.values.get(("launch", "kernel_interval"), 0.0)
-    limiter = best if bounds[best] >= LIMITING_SHARE * nanoseconds else "latency"
-    return Prediction(resident, nanoseconds, limiter, bounds, found, requests)
+    return Prediction(resident, nanoseconds, _limiter(bounds, nanoseconds), bounds, found, requests)
+
+
+def _limiter(bounds: Mapping[str, float], nanoseconds: float) -> str:
+    """What limits: the resource that is busy longest relative to the share from which on it limits; else latency."""
+    least = {name: LIMITING_UNIT if name in PIPES else LIMITING_SHARE for name in bounds}
+    best = max(bounds, key=lambda name: bounds[name] / least[name])
+    return best if bounds[best] >= least[best] * nanoseconds else "latency"
 
 
 def _lookups(requests: Mapping[int, Requests], path: Path) -> float:
