@@ -15,7 +15,10 @@ def main() -> int:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: os._exit(INTERRUPTED))  # imports may lose an exception
     from gpudissect.cli.app import main as run
+    from gpudissect.interrupts import stop_requested
 
+    hook = sys.unraisablehook  # a compiler's callback may lose the exception of a signal: no traceback
+    sys.unraisablehook = lambda lost: None if stop_requested() else hook(lost)
     code = run()
     for number in STOP_SIGNALS:  # all is written: the exit code stays
         signal.signal(number, signal.SIG_IGN)

@@ -97,6 +97,29 @@ def test_signals_are_held_off_once():
     assert b"KeyboardInterrupt" in err
 
 
+CALLBACK = """
+import os, signal
+import gpudissect.__main__ as command
+import gpudissect.cli.app as app
+from gpudissect.interrupts import catch_stop_signals
+class Lost:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+def run():
+    catch_stop_signals()
+    Lost()
+    return 130
+app.main = run
+command.main()
+"""
+
+
+def test_a_signal_in_a_callback_prints_no_traceback():
+    with popen(COMMAND[0], "-c", CALLBACK) as process:
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, b"")
+
+
 def test_after_a_signal_a_pipe_without_a_reader_is_not_awaited(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.setattr(files, "stop_requested", lambda: True)
