@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpudissect.measure.infer_contradictions import Agreement, contradictions
+from gpudissect.measure.infer_contradictions import Agreement, contradictions, path_agreements
 
 KIB, MIB = 1 << 10, 1 << 20
 CONSISTENT = {
@@ -53,6 +53,12 @@ def test_what_fits_together_is_no_contradiction():
 def test_a_contradiction_names_what_may_be_wrong(changes, about):
     (contradiction,) = found(changes)
     assert about in contradiction.about
+
+
+def test_accesses_that_random_replacement_makes_unpredictable_contradict_nothing():
+    assert found(agreements=path_agreements({"l1": 130, "l2": 10}, 1000, 0.86)) == []
+    (contradiction,) = found(agreements=path_agreements({"l1": 330, "l2": 10}, 1000, 0.86))
+    assert "l1.sets" in contradiction.about and "l2.sets" not in contradiction.about
 
 
 def test_a_failed_prediction_contradicts_the_geometry():

@@ -42,8 +42,8 @@ class Agreement:
 
 
 def path_agreements(wrong: Mapping[str, int], accesses: int, possible: float) -> list[Agreement]:
-    """Those of the elements of a path, from its `wrong` accesses by element."""
-    return [Agreement(element, possible - count / accesses, possible) for element, count in wrong.items()]
+    """Those of the elements of a path, from its `wrong` accesses by element; random policies make some unavoidable."""
+    return [Agreement(element, 1 - count / accesses, possible) for element, count in wrong.items()]
 
 
 class _Numbers:
