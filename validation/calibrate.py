@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from random_gpu import random_gpu
+from untuned_gpu import untuned_gpu
 
 from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.measure.prediction.infer_agreement import (
@@ -92,9 +93,9 @@ class Bin:
         return f"{low:.4g}" if low == high else f"{low:.4g} .. {high:.4g}"
 
 
-def survey_random_gpu(seed: int) -> Surveyed:
-    """Survey a random GPU and compare the findings with its truth."""
-    gpu = random_gpu(seed)
+def survey_random_gpu(seed: int, untuned: bool = False) -> Surveyed:
+    """Survey a random GPU, or one beyond the ranges of these, and compare the findings with its truth."""
+    gpu = (untuned_gpu if untuned else random_gpu)(seed)
     survey = run_survey(gpu.device, elements=ELEMENTS, seed=seed)
     answers = []
     for found in survey.findings:

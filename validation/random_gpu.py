@@ -70,16 +70,32 @@ def random_gpu(seed: int) -> RandomGpu:
         tlb_walk_penalty=walk,
         limits=dict.fromkeys(routes, 8 * GIB),
     )
+    return gpu_of(hierarchy, _noise(rng, seed), f"random-{seed}")
+
+
+def gpu_of(hierarchy: Hierarchy, noise: Noise, name: str) -> RandomGpu:
+    """A GPU of this hierarchy, and its truth."""
+    truth = _truth(hierarchy)
+    device = SimulatedGpu(hierarchy, spec=f"sim:{name}", name=name.replace("-", " "), noise=noise)
+    return RandomGpu(device, noise, truth)
+
+
+def _truth(hierarchy: Hierarchy) -> Truth:
+    l1, texture, l2 = (hierarchy.caches[name] for name in ("l1", "texture", "l2"))
+    (l1_hit, hit), memory = hierarchy.routes[Path.GLOBAL].latency, hierarchy.routes[Path.GLOBAL].memory_latency
+    texture_hit, texture_miss = hierarchy.routes[Path.TEXTURE].latency
+    partition = hierarchy.partition
+    assert memory is not None  # of a path to memory
     truth: Truth = {
         ("l1", "miss_penalty"): hit - l1_hit,
-        ("texture", "miss_penalty"): hit - l1_hit - 5,
+        ("texture", "miss_penalty"): texture_miss - texture_hit,
         ("l1", "count_per_sm"): 1,
         ("texture", "count_per_sm"): texture.copies,
         ("l1", "shared_with"): "nothing",
         ("texture", "shared_with"): "nothing",
-        **_tlb_truth(tlbs, walk),
+        **_tlb_truth(hierarchy.tlbs, hierarchy.tlb_walk_penalty),
     }
-    for name, cache, cycles in (("l1", l1, l1_hit), ("texture", texture, l1_hit + 30), ("l2", l2, hit)):
+    for name, cache, cycles in (("l1", l1, l1_hit), ("texture", texture, texture_hit), ("l2", l2, hit)):
         truth |= {(name, "line_size"): cache.line, (name, "fetch_granularity"): cache.sector}
         truth |= {(name, "capacity"): cache.capacity, (name, "hit_latency"): cycles}
         if partition is None or name != "l2":
@@ -92,9 +108,7 @@ def random_gpu(seed: int) -> RandomGpu:
         truth |= {("dram", "far_latency"): memory + partition.far_memory_penalty}
     else:
         truth |= {("l2", "miss_penalty"): memory - hit, ("dram", "hit_latency"): memory, **_replacement("l2", l2)}
-    noise = _noise(rng, seed)
-    device = SimulatedGpu(hierarchy, spec=f"sim:random-{seed}", name=f"random {seed}", noise=noise)
-    return RandomGpu(device, noise, truth)
+    return truth
 
 
 def _caches(rng: random.Random) -> tuple[Cache, Cache, Cache]:

@@ -16,6 +16,7 @@ from gpudissect.simulation.cache.geometry import (
     PolicyKind,
     Prefetch,
     Route,
+    Rows,
     Scope,
     Tlb,
 )
@@ -89,7 +90,8 @@ def hierarchies(draw):
         bits = draw(st.sets(bit, min_size=1, max_size=3))
         partition = Partition(split, sum(1 << bit for bit in bits), 180.5, draw(st.sampled_from([0.0, 175.25])))
     if names and draw(st.booleans()):
-        prefetch = Prefetch(draw(st.sampled_from(names)), 700, draw(st.integers(1, 2)))
+        prefetch = Prefetch(draw(st.sampled_from(names)), 700, draw(st.integers(0, 2)))
+    rows = draw(st.sampled_from([None, Rows(512, 4, 40.0), Rows(2048, 3, 60.25)]))
     latency = tuple(30.5 + 100 * level for level in range(len(names)))
     translated_from = draw(st.integers(0, len(names) + 1))
     tlbs_at = draw(st.integers(0, max(0, len(names) - 1)))
@@ -101,6 +103,7 @@ def hierarchies(draw):
         tlb_cold_walk_penalty=draw(st.sampled_from([None, 300.25])),
         page_window=draw(st.sampled_from([None, PageWindow(8192, 1000.0)])),
         prefetch=prefetch,
+        rows=rows,
         partition=partition,
     )
 

@@ -205,6 +205,7 @@ class OracleHierarchy:
         self.window = 0
         self.cold_misses = []  # offsets, rising, since the last one that was not cold
         self.highest = None
+        self.open_rows = {}
 
     def access(self, path, address):
         route = self.hierarchy.routes[path]
@@ -238,6 +239,11 @@ class OracleHierarchy:
             cycles = self.add_translation(cycles, translation, route, in_memory=served == len(route.caches))
         if home_is_far and served == len(route.caches):
             cycles += partition.far_memory_penalty
+        rows = self.hierarchy.rows
+        if rows and served == len(route.caches):
+            bank, row = address // rows.size % rows.banks, address // rows.size
+            cycles -= rows.saving * (self.open_rows.get(bank) == row)
+            self.open_rows[bank] = row
         prefetch = self.hierarchy.prefetch
         if prefetch and prefetch.cache in missed:
             self.note_miss(address, prefetch)
@@ -267,6 +273,9 @@ class OracleHierarchy:
         return cycles + (self.hierarchy.page_window.penalty if moved else 0)
 
     def note_miss(self, address, prefetch):
+        if not prefetch.run:
+            self.fetch_ahead(address, prefetch)
+            return
         if self.highest is not None and address <= self.highest:
             self.cold_misses = [self.highest]  # the next cold miss may continue from here
             return
@@ -277,6 +286,9 @@ class OracleHierarchy:
         if len(last) <= prefetch.run or len(steps) != 1 or max(steps) > 512:
             return
         self.cold_misses = [address]
+        self.fetch_ahead(address, prefetch)
+
+    def fetch_ahead(self, address, prefetch):
         sector = self.hierarchy.caches[prefetch.cache].sector
         ahead = (address // sector + 1) * sector
         stop = min(ahead + prefetch.reach, self.end) if self.end is not None else ahead + prefetch.reach

@@ -34,6 +34,7 @@ def hierarchy_of(gpu: GpuTable, alternative: bool = False) -> geometry.Hierarchy
         tlb_cold_walk_penalty=walk.cold_penalty.value if walk and walk.cold_penalty else None,
         page_window=geometry.PageWindow(**_values(window)) if window else None,
         prefetch=geometry.Prefetch(_array(gpu, prefetch.cache), **_values(prefetch)) if prefetch else None,
+        rows=geometry.Rows(**_values(gpu.rows)) if gpu.rows else None,
         partition=_partition(gpu),
         limits=_limits(gpu),
         **_values(chip, "sm_count", "clock_hz", "cluster_size"),

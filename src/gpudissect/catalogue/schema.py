@@ -44,6 +44,7 @@ class GpuTable(Table):
     page_window: tables.WindowTable | None = None
     partition: tables.PartitionTable | None = None
     prefetch: tables.PrefetchTable | None = None
+    rows: tables.RowsTable | None = None
     processor: tables.ProcessorTable | None = None
     units: dict[Instruction, tables.UnitTable] = Field(default_factory=dict)
     memory: tables.MemoryTable | None = None

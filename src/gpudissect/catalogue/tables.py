@@ -143,11 +143,19 @@ class PartitionTable(Table):
 
 
 class PrefetchTable(Table):
-    """After `run` cold misses in a row (2 if not given) the next `reach` bytes are fetched into `cache`."""
+    """After `run` cold misses in a row (2 if not given; 0: any miss) the next `reach` bytes go into `cache`."""
 
     cache: Element = "l2"
     reach: Sourced[Size]
-    run: Sourced[Count] | None = None
+    run: Sourced[Position] | None = None
+
+
+class RowsTable(Table):
+    """Rows of DRAM of `size` bytes in `banks`: an access to the open row of its bank takes `saving` cycles less."""
+
+    size: Sourced[Size]
+    banks: Sourced[Count]
+    saving: Sourced[Cycles]
 
 
 class ProcessorTable(Table):

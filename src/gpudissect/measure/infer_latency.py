@@ -8,6 +8,7 @@ import numpy as np
 from gpudissect.trace import Array
 
 MAX_CLOCK_DRIFT = 0.002  # relative to a latency
+MAX_LAP_COST = 50  # cycles of a lap beside its loads
 SIGMAS = 3  # of a mean or a rank, on either side
 
 
@@ -35,6 +36,21 @@ def lap_latency(
     low, value, high = np.quantile((laps - short) / (links - short_links), [0, 0.25, 0.5])
     min_error += MAX_CLOCK_DRIFT * float(value)
     return Latency(float(value), float(min(low - 0.25, value - min_error)), float(max(high, value + min_error)))
+
+
+def chase_latency(laps: Array, links: int, short_laps: Array, short_links: int) -> Latency:
+    """Cycles per load from laps of two chains over the same span.
+
+    If the cost of a lap that follows is impossible, the lines of one chain are faster than those of the other: then the
+    longer chain gives the value, and the bracket holds both. Raises `ValueError` without laps.
+    """
+    latency = lap_latency(laps, links, short_laps, short_links)
+    whole, short = (float(np.quantile(each, 0.25)) for each in (laps, short_laps))
+    error = (latency.cycles - latency.low) * short_links
+    if -error <= short - latency.cycles * short_links <= MAX_LAP_COST + error:
+        return latency
+    mean = whole / links
+    return Latency(mean, min(latency.low, mean - 0.5), max(latency.high, mean + 0.5))
 
 
 def median_latency(chains: Sequence[Latency]) -> Latency:

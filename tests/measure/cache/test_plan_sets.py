@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
 from gpudissect.measure.cache.plan_line import Lines
+from gpudissect.measure.cache.plan_sets import _with_spare
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
 from gpudissect.simulation.cache.index import canonical, reduced, set_numbers
 from tests.measure.conftest import bits, plain_l2
@@ -157,3 +158,9 @@ def test_a_structure_that_cannot_be_tested_is_not_found(gpu_with):
         known = {"line.l1": Lines(32, None), "capacity.l1": capacity}
         found = estimates(gpu_with(cache, plain_l2()), ["sets.l1"], known=known)
         assert found["l1", "sets"].status is found["l1", "ways"].status is Status.NOT_FOUND
+
+
+def test_lines_that_a_full_set_has_already_are_replaced_by_one_spare_line():
+    exact, others = np.array([3, 8, 11]), np.array([8, 20, 3, 21])
+    assert _with_spare(exact, others, 99).tolist() == [3, 8, 11, 99, 20, 21]
+    assert _with_spare(exact, np.array([20, 8]), 99).tolist() == [3, 8, 11, 20, 99]

@@ -84,7 +84,7 @@ def distance(name, *arguments, **options):
         (route(("l2",), (1.0,), None), "ends before memory"),
         (route(("l2",), (1.0,), 2.0, tlbs_at=1), "positions in its caches"),
         ({"prefetch": Prefetch("l3", 100)}, "prefetch into 'l3'"),
-        ({"prefetch": Prefetch("l2", 0)}, "run and reach of at least 1"),
+        ({"prefetch": Prefetch("l2", 0)}, "a reach of at least 1"),
         ({"page_window": PageWindow(0, 1.0)}, "page window needs a size"),
         ({"tlbs": (Tlb((16,), 3 << 20, MODULO, LRU, 1.0),)}, "TLB 1: a line must be a power of two"),
         ({"partition": Partition("l1", 1 << 9, 1.0)}, "scope gpu"),

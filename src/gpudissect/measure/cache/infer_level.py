@@ -1,7 +1,7 @@
 """Levels of a path to memory: plateaus of its latency curve, and the bounds of hits and misses in each."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ MIN_PURE_SHARE = 0.97  # of a footprint's samples that lie on one plateau, for t
 MAX_PLATEAU_DEVIATION = 0.22  # relative distance of a sample from the median of its plateau
 UNKNOWN_BELOW_MISSES = (0.30, 0.08)  # band of unknown accesses below the fastest misses, in shares of the gap
 UNKNOWN_ABOVE_MISSES = 0.15  # distance above the slowest misses, in shares of the distance from hits to misses
+MIN_NEXT_RATIO = 4  # largest footprint of the next level to that of a level
 MAX_LATENCY_RATIO = 0.85  # hit latency of a level relative to that of the next
 
 
@@ -87,6 +88,14 @@ def bounds_between(hits: Array, misses: Array) -> Bounds | None:
     hit_max = int(np.floor(highest_hit))
     margin = max(UNKNOWN_ABOVE_MISSES * (miss_median - hit_high), 4)
     return Bounds(hit_max, max(int(np.ceil(lowest_miss)), hit_max + 1), int(np.ceil(miss_high + margin)))
+
+
+def include_fastest_misses(bounds: Bounds, hits: Array, fastest: Array | None) -> Bounds:
+    """Bounds below which lie the `fastest` misses too: a row of memory that is open answers sooner than others."""
+    if fastest is None or np.median(fastest) >= bounds.miss_min:
+        return bounds
+    lower = bounds_between(hits, np.compress(fastest <= np.median(fastest) + MIN_STEP_CYCLES, fastest))
+    return replace(lower, miss_max=bounds.miss_max) if lower is not None else bounds
 
 
 @dataclass(frozen=True)
@@ -173,11 +182,24 @@ def name_levels(
         hit = private[i]
         behind = plateaus[i + 1] if i + 1 < len(plateaus) else None
         bounds = bounds_between(hit.samples, behind.samples) if behind else None
-        fetch = fetch_granularity(seconds, bounds.miss_min if bounds else min_miss_cycles(hit))
+        if bounds and behind and behind.largest < MIN_NEXT_RATIO * hit.largest and len(plateaus) > i + 2:
+            bounds = replace(bounds, miss_max=int(2 * plateaus[-1].high))  # what overflows one may overflow the next
+        fetch = fetch_granularity(seconds, bounds.hit_max if bounds else max_hit_cycles(hit))
         found.append(Level(element, path, False, hit, behind, bounds, fetch, evidence, nearest=not found))
     return Levels(path, tuple(found), absent)
 
 
-def min_miss_cycles(hit: Plateau) -> int:
-    """Cycles from which on an access is no hit, where the next level is not known yet."""
-    return int(hit.high * 1.15 + 6)
+def largest_before(l2: Level, plateaus: Sequence[Plateau]) -> int | None:
+    """The largest footprint of the caches before the L2 if larger ones were served by memory, not by the L2; or None.
+
+    Then the L2 holds little more than they do: only footprints between show its hits.
+    """
+    nearer = [each for each in plateaus if each.median < MAX_LATENCY_RATIO * l2.hit.median]
+    beyond = plateaus[len(nearer)].median if len(nearer) < len(plateaus) else 0.0
+    is_memory = l2.behind is not None and beyond > MAX_LATENCY_RATIO * l2.behind.median
+    return nearer[-1].largest if nearer and is_memory else None
+
+
+def max_hit_cycles(hit: Plateau) -> int:
+    """Cycles up to which an access is a hit, where the next level is not known yet."""
+    return int(hit.high * 1.15 + 5)

@@ -45,13 +45,15 @@ class Granularity:
     ahead: int | None = None  # bytes present behind the start of a block, if more than `fetch`: a prefetch
 
 
-def fetch_granularity(seconds: SecondAccesses, miss_min: int) -> Granularity:
-    """Infer the fetch granularity; `miss_min` is the lowest latency of a miss in cycles.
+def fetch_granularity(seconds: SecondAccesses, hit_max: int) -> Granularity:
+    """Infer the fetch granularity; `hit_max` is the highest latency of a hit in cycles.
+
+    What is neither a clear hit nor a clear miss was not fetched: an open row of memory answers faster than others.
 
     A miss fetches a whole aligned block: from either end, every distance below the granularity hits, every other
     misses. If more is present after a first access than before one, the amount before it is the granularity.
     """
-    before, after = _one_direction(seconds.before, miss_min), _one_direction(seconds.after, miss_min)
+    before, after = _one_direction(seconds.before, hit_max), _one_direction(seconds.after, hit_max)
     if before.fetch is None or after.fetch is None or before.fetch == after.fetch:
         return before if before.fetch is None or before.agreement < after.agreement else after
     if after.fetch < before.fetch:
@@ -60,9 +62,17 @@ def fetch_granularity(seconds: SecondAccesses, miss_min: int) -> Granularity:
     return Granularity(before.fetch, before.agreement, ahead=after.fetch)
 
 
-def _one_direction(samples: CyclesByDistance, miss_min: int) -> Granularity:
+def fastest_misses(seconds: SecondAccesses, granularity: Granularity) -> Array | None:
+    """Cycles of second accesses at the distance beyond all that was fetched at which they are fastest."""
+    reach = max(granularity.fetch or 0, granularity.ahead or 0)
+    sides = (seconds.before, seconds.after)
+    missing = [side[d] for side in sides for d in side if reach and d >= reach]
+    return min(missing, key=lambda cycles: float(np.median(cycles)), default=None)
+
+
+def _one_direction(samples: CyclesByDistance, hit_max: int) -> Granularity:
     distances = sorted(samples)
-    miss_share = {d: float(np.mean(samples[d] >= miss_min)) for d in distances}
+    miss_share = {d: float(np.mean(samples[d] > hit_max)) for d in distances}
     missing = [d for d in distances if miss_share[d] > 0.5]
     if not missing:
         return Granularity(None, 0.0, f"no distance up to {distances[-1]} B misses")

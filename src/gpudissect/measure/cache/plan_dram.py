@@ -13,8 +13,16 @@ from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.cache.plan_latency import FROM_ONE_SM, L2_TIMING, L2Timing, latency_estimate
 from gpudissect.measure.cache.plan_levels import L2, level_of
 from gpudissect.measure.infer_confidence import BRACKETED, UNTRIED
-from gpudissect.measure.infer_latency import lap_latency, median_over_sms, median_with_error, trimmed_mean, widened
+from gpudissect.measure.infer_latency import (
+    lap_latency,
+    median_over_sms,
+    median_with_error,
+    miss_penalty,
+    trimmed_mean,
+    widened,
+)
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Path, Timing
 
@@ -25,6 +33,8 @@ TIMED_LINKS = 512  # where each access is timed
 CHAINS = 5
 MIN_STRIDE = 256
 NARROW_SPAN = 4 << 20  # few pages, of any size
+FEW_PAGES, MIN_LARGE_PAGE = 4, 1 << 20
+MAX_TIMER_ERROR = 4.0  # cycles by which single accesses differ in a row of equal ones
 WIDE_SPAN_IN_L2_SIZES = 8
 MIN_WIDE_SPAN, MAX_WIDE_SPAN = 64 << 20, 1 << 30
 METHOD = "first accesses after a flush, over"
@@ -46,7 +56,8 @@ def dram_plan(bench: Bench, known: Known) -> Plan:
     """Stated size; latency over few pages, whose translations are cached; latency of near and of far lines."""
     level, timing = level_of("l2", known), known[L2_TIMING]
     size = stated_by_driver("dram", "capacity", "memory_size", bench)
-    latency = yield from _cold_latency("hit_latency", NARROW_SPAN, timing, bench)
+    is_uniform = level is not None and level.home_partition is None
+    latency = yield from _cold_latency("hit_latency", NARROW_SPAN, timing, bench, is_uniform)
     if level is None or level.home_partition is None or timing is None:
         reason = "first accesses show no near and far lines"
         partitions = without(Status.NOT_FOUND, "dram", reason, "near_latency", "far_latency")
@@ -63,6 +74,30 @@ def dram_plan(bench: Bench, known: Known) -> Plan:
     return Outcome((size, latency, *partitions))
 
 
+def few_pages_plan(bench: Bench, known: Known) -> Plan:
+    """Latency of memory and miss penalty of the L2 over a few pages, where 4 MiB are more than a few."""
+    level, timing, tlb = level_of("l2", known), known[L2_TIMING], known[tlb_of("tlb_l1")]
+    if level is None or level.home_partition is not None or timing is None or tlb is None:
+        return Outcome()
+    if tlb.page_size >= MIN_LARGE_PAGE:
+        return Outcome()
+    span = min(FEW_PAGES * tlb.page_size, bench.info.limit(level.path))
+    orders = [footprint(span, MIN_STRIDE, bench.seed_for("few pages", i)) for i in range(CHAINS)]
+    cold = partial(Chase, path=level.path, timing=Timing.EACH, warmup=0, flush=True, alone=True)
+    traces = yield [cold(order=order) for order in orders]
+    cycles, evidence = np.concatenate([each.cycles for each in traces]), tuple(each.workload for each in traces)
+    method = f"median, less the timing overhead of a single access, of {METHOD} {format_bytes(span)}"
+    latency = widened(median_with_error(cycles, timing.overhead), timing.deviation)
+    beyond = np.compress(np.abs(cycles - np.median(cycles)) <= MAX_TIMER_ERROR + 0.02 * np.median(cycles), cycles)
+    penalty = widened(miss_penalty(level.hit.samples, beyond), timing.deviation)
+    return Outcome(
+        (
+            latency_estimate("dram", "hit_latency", latency, method, evidence, BRACKETED),
+            latency_estimate("l2", "miss_penalty", penalty, method, evidence, BRACKETED),
+        )
+    )
+
+
 def wide_dram_plan(bench: Bench, known: Known) -> Plan:
     """Latency over a footprint much larger than the L2, TLB misses included."""
     l2 = known[capacity_of("l2")] or 0
@@ -71,8 +106,10 @@ def wide_dram_plan(bench: Bench, known: Known) -> Plan:
     return Outcome((latency,))
 
 
-def _cold_latency(attribute: str, max_span: int, l2: L2Timing | None, bench: Bench) -> Ask[Estimate]:
-    """Latency of first accesses over up to `max_span` bytes.
+def _cold_latency(
+    attribute: str, max_span: int, l2: L2Timing | None, bench: Bench, is_uniform: bool = False
+) -> Ask[Estimate]:
+    """Latency of first accesses over up to `max_span` bytes; `is_uniform`: all lines are equally far.
 
     By single accesses, so that a delayed one can be left out; by whole laps where the timing overhead is not known.
     Each chain is followed by another SM.
@@ -93,12 +130,23 @@ def _cold_latency(attribute: str, max_span: int, l2: L2Timing | None, bench: Ben
         latency = median_over_sms([lap_latency(trace.cycles, orders[0].count, min_error=1.0) for trace in traces])
     else:
         cycles = np.concatenate([trace.cycles for trace in traces])
-        latency = widened(trimmed_mean(cycles, l2.overhead), l2.deviation, min(CHAINS, sms.size))
+        latency = trimmed_mean(cycles, l2.overhead)
+        median = median_with_error(cycles, l2.overhead)
+        if is_uniform and latency.cycles > median.high:  # a few wait for something else, such as page walks
+            latency, method = median, TIMED_METHOD.replace("trimmed mean", "median")
+        latency = widened(latency, l2.deviation, min(CHAINS, sms.size))
     method, evidence = f"{method} {format_bytes(orders[0].span)}", tuple(trace.workload for trace in traces)
     return latency_estimate("dram", attribute, latency, method, evidence, UNTRIED if l2 is None else BRACKETED)
 
 
 EXPERIMENTS = (
     Experiment(MEMORY_LATENCY, dram_plan, ATTRIBUTES, needs=(L2, L2_TIMING), quick=True),
+    Experiment(
+        Key("latency.few_pages"),
+        few_pages_plan,
+        element="dram",
+        needs=(L2, L2_TIMING, tlb_of("tlb_l1")),
+        revises=("dram.hit_latency", "l2.miss_penalty"),
+    ),
     Experiment(Key("latency.wide_dram"), wide_dram_plan, ("wide_latency",), element="dram", needs=(capacity_of("l2"),)),
 )

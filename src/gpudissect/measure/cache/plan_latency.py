@@ -12,6 +12,7 @@ from types import NoneType
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status
+from gpudissect.measure import infer_latency
 from gpudissect.measure.access_patterns import footprint
 from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.plan_levels import (
@@ -26,6 +27,7 @@ from gpudissect.measure.cache.plan_levels import (
 )
 from gpudissect.measure.infer_confidence import BRACKETED, LATENCY, TIMED
 from gpudissect.measure.infer_latency import (
+    MAX_LAP_COST,
     Latency,
     deviation_over_sms,
     lap_latency,
@@ -42,10 +44,10 @@ PARTITION_ATTRIBUTES = ("near_latency", "far_latency")
 L2_ATTRIBUTES = ("hit_latency", "miss_penalty", *PARTITION_ATTRIBUTES)
 WARMUP_LAPS = 2
 LAPS = 41  # even where one access in 200 is delayed, some short laps are not
-MAX_LAP_COST = 50  # cycles of a lap beside its loads
 MAX_LINKS = 64  # of a lap: longer ones are hardly ever undisturbed where one access in a hundred is delayed
 LINKS_PER_CHECK = 16  # loads between two checks of the end of a lap
 TIMER_BYTES, TIMER_LAPS = 4096, 9
+MAX_LAP_SPREAD = 0.5  # cycles per load between the fastest and the slowest lap, if nothing delays loads
 L2_CHAINS, L2_CHAIN_DISTANCE = 25, 1 << 20
 L2_CHAIN_BYTES = 32 << 10  # few pages, of any size, and laps that nothing delays
 METHOD = "lower quartile of laps of a pure pointer chase, less those of a shorter chain"
@@ -126,7 +128,7 @@ def chase_latency(path: Path, chains: ChainPair, bench: Bench) -> Ask[tuple[Late
         for count, stride in [(chains.count, chains.stride), *([chains.shorter] if chains.shorter else [])]
     ]
     if chains.shorter:
-        latency = lap_latency(traces[0].cycles, chains.count, traces[1].cycles, chains.shorter[0])
+        latency = infer_latency.chase_latency(traces[0].cycles, chains.count, traces[1].cycles, chains.shorter[0])
     else:
         latency = lap_latency(traces[0].cycles, chains.count, min_error=MAX_LAP_COST / chains.count)
     return latency, tuple(trace.workload for trace in traces)
@@ -178,14 +180,14 @@ def latency_estimate(
     return found(element, attribute, latency.cycles, low, high, confidence, method, evidence, caveats)
 
 
-def scattered_chases(path: Path, bench: Bench, *seed_parts: str) -> list[Chase]:
+def scattered_chases(path: Path, bench: Bench, *seed_parts: str, chain_bytes: int = L2_CHAIN_BYTES) -> list[Chase]:
     """Laps of up to `L2_CHAINS` chains over different lines of the L2, each followed by another SM.
 
     Their seeds follow from `seed_parts` and a number.
     """
     count = max(1, min(L2_CHAINS, bench.info.limit(path) // L2_CHAIN_DISTANCE))
     sms: list[int] = bench.rng(*seed_parts, "sms").permutation(bench.info.sm_count).tolist()
-    links, distance = L2_CHAIN_BYTES // L2_STRIDE, L2_CHAIN_DISTANCE
+    links, distance = chain_bytes // L2_STRIDE, L2_CHAIN_DISTANCE
     orders = (Shuffled(links, L2_STRIDE, bench.seed_for(*seed_parts, i), start=i * distance) for i in range(count))
     return [replace(lap_chase(path, order, alone=True), sm=sm) for order, sm in zip(orders, cycle(sms), strict=False)]
 
@@ -195,7 +197,8 @@ def l2_latency_plan(bench: Bench, known: Known) -> Plan:
     level = level_of("l2", known)
     if level is None:
         return absent("l2", known, *L2_ATTRIBUTES)
-    chases = scattered_chases(level.path, bench, "latency", "l2")
+    chain_bytes = min(L2_CHAIN_BYTES, level.hit.largest // 2)
+    chases = scattered_chases(level.path, bench, "latency", "l2", chain_bytes=chain_bytes)
     traces = yield [*chases, replace(chases[0], timing=Timing.EACH, laps=5)]
     *laps, single = traces
     chains = [lap_latency(trace.cycles, chases[0].order.count) for trace in laps]
@@ -228,6 +231,12 @@ def timer_plan(bench: Bench, known: Known) -> Plan:
     single = Chase(path=path, order=half, timing=Timing.EACH, warmup=WARMUP_LAPS, laps=1)
     traces = yield [single, *lap_chases]
     latency = lap_latency(traces[1].cycles, whole.count, traces[2].cycles, half.count)
+    if np.ptp(traces[1].cycles) > MAX_LAP_SPREAD * whole.count:  # something delays loads now and then: shorter laps
+        size = MAX_LINKS * path.word
+        chains = [footprint(each, path.word, bench.seed_for("timer", each)) for each in (size, size // 2)]
+        short = yield [lap_chase(path, order) for order in chains]
+        latency = lap_latency(short[0].cycles, MAX_LINKS, short[1].cycles, MAX_LINKS // 2)
+        traces = [*traces, *short]
     low, median, high = (float(q) - latency.cycles for q in np.quantile(traces[0].cycles, [0.01, 0.5, 0.99]))
     method = f"a single access less the same load in a pure pointer chase, on path {path.value}"
     overhead = Latency(median, low, high)

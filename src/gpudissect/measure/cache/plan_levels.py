@@ -27,11 +27,13 @@ from gpudissect.measure.cache.infer_level import (
     Plateau,
     bounds_between,
     find_plateaus,
-    min_miss_cycles,
+    include_fastest_misses,
+    largest_before,
+    max_hit_cycles,
     name_levels,
     plateau_of,
 )
-from gpudissect.measure.cache.infer_line import fetch_granularity
+from gpudissect.measure.cache.infer_line import fastest_misses, fetch_granularity
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.trace import Array, Trace
 from gpudissect.vocabulary import CACHES, PATHS
@@ -42,8 +44,10 @@ WARMUP_LAPS = 2
 MAX_SWEEP_BYTES = 2 << 20  # well above any private cache
 DEFAULT_FETCH = 32
 WARM_BYTES, COLD_BYTES = (64 << 10, 256 << 10), 4 << 20
+SMALL_WARM_BYTES = (32 << 10, 16 << 10, 8 << 10, 4 << 10)  # of an L2 that does not hold those
 WARM_STRIDE, COLD_STRIDE, L2_STRIDE = 256, 256, 128
 HOME_LINES, HOME_SPAN = 2048, 16 << 20  # few pages, of any size
+HOME_REGIONS, HOME_REGION_BYTES, HOME_REGION_GRAIN = 16, 512 << 10, 16 << 20  # pieces of memory, far apart
 L2_FOOTPRINTS = tuple(step << i for i in range(16, 30) for step in (2, 3))  # 128 KiB, 192 KiB, 256 KiB, ... 1.5 GiB
 MAX_TLB_SHARE = 0.15  # of the distance from hits to the nearest memory, that a TLB miss may add to a hit
 MIN_OVERFLOW_SHARE = 0.3  # of accesses that are not near hits, for a footprint to overflow the near partition
@@ -117,15 +121,21 @@ def path_plan(path: Path, elements: tuple[str, ...], bench: Bench, known: Known)
     tiny_trace, pair_trace = yield [tiny, pair_chase]
     nearest = plateau_of([(8 * path.word, path.word)], [tiny_trace.cycles])
     seconds = pairs.second_accesses(pair_trace)
-    stride = fetch_granularity(seconds, min_miss_cycles(nearest)).fetch or DEFAULT_FETCH
+    stride = fetch_granularity(seconds, max_hit_cycles(nearest)).fetch or DEFAULT_FETCH
 
     largest = min(limit, MAX_SWEEP_BYTES)
     strides = [stride, 4 * stride, 16 * stride] if path is Path.CONSTANT else [stride]
     sweep = [(step << i, step) for step in strides for i in range(1, 20) if step << i <= largest]
     traces = yield [sample_chase(path, size, step, bench) for size, step in sweep]
     plateaus = find_plateaus(sweep, [trace.cycles for trace in traces])
+    l2 = level_of("l2", known)
+    if l2 is not None and (size := largest_before(l2, plateaus)):
+        between = [(size * eighths // 8 // stride * stride, stride) for eighths in range(9, 16)]
+        traces += yield [sample_chase(path, size, step, bench) for size, step in between]
+        sweep += between
+        plateaus = find_plateaus(sweep, [trace.cycles for trace in traces])
     evidence = tuple(trace.workload for trace in (tiny_trace, pair_trace, *traces))
-    levels = name_levels(path, elements, plateaus, level_of("l2", known), seconds, evidence)
+    levels = name_levels(path, elements, plateaus, l2, seconds, evidence)
     return Outcome(knowledge=levels, series=(latency_curve(elements[0], sweep, traces),))
 
 
@@ -154,13 +164,21 @@ def l2_plan(bench: Bench, known: Known) -> Plan:
     traces = yield [*warm, cold, replace(cold, order=pairs.order, picks=None)]
     hit = plateau_of([(size, WARM_STRIDE) for size in WARM_BYTES], [trace.cycles for trace in traces[:2]])
     memory = plateau_of([(COLD_BYTES, COLD_STRIDE)], [traces[2].cycles])
+    if hit.median > MAX_LATENCY_RATIO * memory.median:
+        small = yield [sample_chase(path, size, L2_STRIDE, bench, alone=True) for size in SMALL_WARM_BYTES]
+        hits = [i for i, each in enumerate(small) if np.median(each.cycles) <= MAX_LATENCY_RATIO * memory.median]
+        if hits:
+            hit = plateau_of([(SMALL_WARM_BYTES[i], L2_STRIDE) for i in hits], [small[i].cycles for i in hits])
+            traces += small
     bounds = bounds_between(hit.samples, memory.samples)
     cycles = f"a second access takes {hit.median:.0f} cycles, a first one {memory.median:.0f}"
     if hit.median > MAX_LATENCY_RATIO * memory.median:
         return _no_l2(f"{cycles}: nothing is cached")
     if bounds is None:
         return _no_l2(f"{cycles}, but hits and misses overlap", Status.NOT_FOUND)
-    fetch = fetch_granularity(pairs.second_accesses(traces[3]), bounds.miss_min)
+    seconds = pairs.second_accesses(traces[3])
+    fetch = fetch_granularity(seconds, bounds.hit_max)
+    bounds = include_fastest_misses(bounds, hit.samples, fastest_misses(seconds, fetch))
     level = Level("l2", path, True, hit, memory, bounds, fetch, tuple(trace.workload for trace in traces))
     level = yield from _add_partitions(level, bench)
     return Outcome(knowledge=Levels(path, (level,), {}))
@@ -177,6 +195,14 @@ def _add_partitions(level: Level, bench: Bench) -> Ask[Level]:
     traces = yield first_access_chases(level.path, lines, bench)
     home = find_home_partition(first_accesses(lines, traces))
     level = replace(level, evidence=(*level.evidence, *(trace.workload for trace in traces)), home_partition=home)
+    if home is None:  # its bits may be lower or higher than those of the lines sampled
+        starts = bench.rng("homes", "regions").permutation(max(1, limit // HOME_REGION_GRAIN))[:HOME_REGIONS]
+        within = scattered_offsets(HOME_LINES, L2_STRIDE, HOME_REGION_BYTES, bench.rng("homes", "lines"))
+        lines = np.unique(np.resize(starts, within.size) * HOME_REGION_GRAIN + within)
+        lines = lines[lines + L2_STRIDE <= limit]
+        traces = yield first_access_chases(level.path, lines, bench, "regions")
+        home = find_home_partition(first_accesses(lines, traces))
+        level = replace(level, evidence=(*level.evidence, *(trace.workload for trace in traces)), home_partition=home)
     if home is None:
         return level
     far: Plateau | None = None

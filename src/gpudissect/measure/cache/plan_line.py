@@ -19,6 +19,7 @@ from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Timing
 
 FIRST_BLOCKS, FIRST_BLOCKS_L2 = 4, 4096
+MIN_L2_BYTES = 64 << 10  # of the usual footprints that the L2 holds
 MAX_DOUBLINGS = 6  # of the number of blocks, in one batch, where chains need not run alone
 SPREAD, MIN_SPREAD = 64, 8  # span of scattered blocks relative to their size
 FIRST_PROBES = 300  # to see whether so many blocks still fit
@@ -151,6 +152,8 @@ class _Prober:
         """Double the single words until they no longer all fit: (half of their number, its hits, hits of all)."""
         alone = self.level.alone
         count, threshold = (FIRST_BLOCKS_L2, CROWDED_SHARE_L2) if alone else (FIRST_BLOCKS, CROWDED_SHARE)
+        if self.level.hit.largest < MIN_L2_BYTES:
+            count = min(count, self.level.hit.largest // self.fetch // 2)
         previous: Hits | None = None
         while True:
             counts = [count << i for i in range(1 if alone else MAX_DOUBLINGS)]

@@ -32,7 +32,7 @@ from gpudissect.measure.cache.residency_probe import (
     portions,
     ways_of_sets,
 )
-from gpudissect.measure.infer_confidence import BRACKETED, EXACT
+from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL, EXACT
 from gpudissect.measure.plan import Ask, Bench, Key, Known, Outcome, Plan, found, without
 from gpudissect.simulation.cache.geometry import Index, IndexKind
 from gpudissect.simulation.cache.index import canonical, set_numbers
@@ -180,7 +180,7 @@ class _Finder:
             for place in range(len(rows)):
                 for value in (0, 1):
                     flipped = _one_line_per_set(rows, place, value) ^ (1 << bit) ^ int(members[0])
-                    groups.append(np.append(exact, np.where(np.isin(flipped, exact), spare, flipped)))
+                    groups.append(_with_spare(exact, flipped, spare))
         fits = iter((yield from self.tests.fit(groups)))
         for bit in range(low, self.bits):
             equal = 0
@@ -224,6 +224,12 @@ def _one_line_per_set(rows: tuple[int, ...], place: int, value: int) -> Array:
     return lines
 
 
+def _with_spare(exact: Array, others: Array, spare: int) -> Array:
+    """Lines of a full set and others; instead of those that are among the first, one more line of that set."""
+    lines = np.append(exact, np.where(np.isin(others, exact), spare, others))
+    return lines[np.sort(np.unique(lines, return_index=True)[1])]
+
+
 def _lowest_bit(row: int) -> int:
     return row & -row
 
@@ -236,7 +242,8 @@ def _estimates(element: str, structure: Structure, count: int) -> tuple[Estimate
     def estimate(attribute: str, value: Value, *caveats: str) -> Estimate:
         number = value if isinstance(value, int | float) else None
         caveats += conflict
-        return found(element, attribute, value, number, number, EXACT, METHOD, structure.evidence, caveats)
+        confidence = EXACT if total >= count else DOUBTFUL  # lines in one piece that fit need a way each
+        return found(element, attribute, value, number, number, confidence, METHOD, structure.evidence, caveats)
 
     return (
         estimate("sets", len(structure.ways)),

@@ -10,7 +10,7 @@ from types import NoneType
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.access_patterns import footprint
-from gpudissect.measure.cache.infer_level import Level, min_miss_cycles
+from gpudissect.measure.cache.infer_level import Level, max_hit_cycles
 from gpudissect.measure.cache.infer_sharing import MissShares, Sharing, classify_sharing
 from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.cache.plan_sharing import NOT_SHARED, miss_share, sharing_of
@@ -95,7 +95,7 @@ def _code(size: int) -> PriorAccesses:
 
 def _after(level: Level, *before: PriorAccesses) -> Chase:
     """A lap over the constants of the first of some prior accesses; alone, for SMs may share the level."""
-    slower = min_miss_cycles(level.hit)
+    slower = max_hit_cycles(level.hit) + 1
     chase = partial(Chase, path=Path.CONSTANT, order=before[0].order, timing=Timing.COUNT, warmup=0, alone=True)
     return chase(bounds=Bounds(slower - 1, slower, MAX_CYCLES), before=before)
 

@@ -41,6 +41,7 @@ class PageAccesses:
     def __init__(self, spacing: int, bench: Bench, repetition: int = 0) -> None:
         self.spacing, self.bench, self.repetition = spacing, bench, repetition
         self.evidence: list[str] = []
+        self.resident: list[Penalties] = []  # of chains that fit
         self._base_cycles: dict[int, float] = {}  # of each page's line when its translation hits
         self._residuals: list[NDArray[np.float64]] = []
         self._differences: list[float] = []
@@ -84,6 +85,8 @@ class PageAccesses:
                 laps = count_misses(penalties, threshold)
                 counts[i] = np.vstack([counts[i], laps]) if i in counts else laps
                 fits[i] = decide(counts[i], control)
+                if fits[i] is Fit.FITS:
+                    self.resident.append(penalties)
         return fits
 
     def stay_resident(self, chains: Sequence[Pages], threshold: float) -> Ask[list[bool]]:

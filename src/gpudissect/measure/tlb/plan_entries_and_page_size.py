@@ -17,7 +17,15 @@ from gpudissect.measure.cache.infer_residency import Fit
 from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL, EXACT, LATENCY
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
-from gpudissect.measure.tlb.infer_miss_penalty import PENALTY_ERROR, MissCosts, MissPenalty, TlbLevel, next_miss_penalty
+from gpudissect.measure.tlb.infer_miss_penalty import (
+    MIN_STEP_CYCLES,
+    MIN_STEP_SHARE,
+    PENALTY_ERROR,
+    MissCosts,
+    MissPenalty,
+    TlbLevel,
+    next_miss_penalty,
+)
 from gpudissect.measure.tlb.page_accesses import LAPS, PageAccesses, Pages, Undecided, memory_limit
 from gpudissect.units import MIB, format_bytes, format_bytes_rounded
 from gpudissect.vocabulary import TLBS
@@ -86,6 +94,7 @@ class _Search:
         self.limit = memory_limit(bench)
         self.evidence: list[str] = []
         self.max_fast_bytes = 0  # over which no access was slow
+        self.next_entries: int | None = None  # of the level after the one that is searched, if it was found before
         self._accesses: dict[int, PageAccesses] = {}
 
     def at(self, spacing: int) -> PageAccesses:
@@ -116,8 +125,14 @@ class _Search:
     def level(self, miss: MissPenalty, spacing: int, low: int, high: int) -> Ask[TlbLevel | str]:
         """The level whose misses show with `high` pages, not with `low`; or why it is no TLB. Raises `Undecided`."""
         entries = yield from self.max_resident(spacing, miss, low, high)
+        resident = self.at(spacing).resident
+        nearer = next_miss_penalty(resident, self.last_miss, self.at(spacing).noise)
+        if nearer is not None and nearer.cycles < miss.threshold and self.next_entries is None:
+            # Pages that fit are slow too: between two sizes both this level and a smaller one before it overflowed.
+            self.next_entries = entries
+            return (yield from self.level(nearer, spacing, 1, entries))
         page, miss, entries = yield from self.smallest_distance(spacing, miss, entries)
-        (ordered,) = yield from self.at(page).visits([np.arange(min(2 * entries, self.limit // page))], LAPS)
+        (ordered,) = yield from self.at(page).visits([self.overflow(entries, page)], LAPS)
         if (slow := float(np.mean(ordered >= miss.threshold))) < MIN_MISS_SHARE:
             # Slow in random order only are changes of the page-table window; the penalty without them is smaller.
             smaller = next_miss_penalty([ordered], self.last_miss, self.at(page).noise)
@@ -128,12 +143,19 @@ class _Search:
                     "they may change the window of the page table (MC16 s5.2, P6), or lines conflict in the L2"
                 )
             miss, slow = smaller, float(np.mean(ordered >= smaller.threshold))
+        slowest = float(np.median(ordered[ordered >= miss.threshold]))
+        if self.next_entries is None and slowest > (1 + MIN_STEP_SHARE) * miss.cycles + MIN_STEP_CYCLES:
+            self.next_entries = entries + max(1, entries // 8)  # twice as many overflow the next level too
         if page == spacing:
             page, entries = yield from self.wider_pages(spacing, miss, entries)
         yield from self.check_packed(page, miss, entries, slow)
         page, entries = yield from self.smaller_pages(page, miss, entries)
-        costs = yield from self.repeat_costs(np.arange(min(2 * entries, self.limit // page)), page, miss)
+        costs = yield from self.repeat_costs(self.overflow(entries, page), page, miss)
         return TlbLevel(miss, costs, page, entries, (*self.evidence, *costs.evidence))
+
+    def overflow(self, entries: int, page: int) -> Pages:
+        """Pages that the level does not hold, twice as many as it has entries unless the next level holds fewer."""
+        return np.arange(min(2 * entries, self.limit // page, self.next_entries or MAX_PAGES * entries))
 
     def max_resident(self, spacing: int, miss: MissPenalty, low: int, high: int) -> Ask[int]:
         """The most pages that stay resident, of which `low` probably do and `high` do not. Raises `Undecided`."""

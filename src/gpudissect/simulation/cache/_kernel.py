@@ -29,9 +29,9 @@ MIN_WIDE_WAYS = 24  # larger sets are searched by vector instructions
 CACHE, TLB, PAGE_WALK, FAR_PARTITION = range(4)
 
 # Entries of a route's extra costs, of the prefetcher's settings and of the walk's state.
-X_WINDOW, X_SWITCH, X_FLOOR, X_COLD, X_HOME_MASK, X_NEAR, X_FAR_MEMORY, X_SIZE = range(8)
+X_WINDOW, X_SWITCH, X_FLOOR, X_COLD, X_HOME_MASK, X_NEAR, X_FAR_MEMORY, X_ROW, X_BANKS, X_SAVING, X_SIZE = range(11)
 P_ARRAY, P_REACH, P_RUN, P_STEP_MAX, P_END, P_SIZE = range(6)
-S_WINDOW, S_HIGHEST, S_STEP, S_RUN, S_SIZE = range(5)
+S_WINDOW, S_HIGHEST, S_STEP, S_RUN, S_SIZE = range(5)  # then 1 + the open row of each bank, 0 for none
 
 
 @inlined
@@ -292,9 +292,10 @@ def walk(
         extras: (X_SIZE,): X_WINDOW, X_SWITCH: size in bytes (0: none) and penalty in cycles of the page window;
             X_FLOOR: minimum cycles of a hit after a miss in the first TLB; X_COLD: extra cycles of a page walk when
             memory serves the access; X_HOME_MASK: mask of address bits whose parity is a line's home (0: not
-            partitioned); X_NEAR: the near partition; X_FAR_MEMORY: extra cycles of memory behind the far partition.
+            partitioned); X_NEAR: the near partition; X_FAR_MEMORY: extra cycles of memory behind the far partition;
+            X_ROW, X_BANKS, X_SAVING: bytes of a row of memory (0: none), banks, and cycles saved by an open row.
         prefetch: (P_SIZE,), see the P_ names; array -1 for none.
-        state: (S_SIZE,), state of the walk, modified.
+        state: (S_SIZE + banks,), state of the walk, modified.
         chain: byte offsets of a lap.
         position: position in the chain of the first access.
         levels: (m,), out: level that served each access; the number of levels for memory.
@@ -307,7 +308,7 @@ def walk(
     for s in range(last):
         memory += steps[s, 0] == CACHE
     home_mask, near = np.int64(extras[X_HOME_MASK]), np.int64(extras[X_NEAR])
-    window = np.int64(extras[X_WINDOW])
+    window, row_size, banks = np.int64(extras[X_WINDOW]), np.int64(extras[X_ROW]), np.int64(extras[X_BANKS])
     timed = latencies.size > 0
     for i in range(levels.size):
         offset = chain[position]
@@ -348,7 +349,13 @@ def walk(
             penalty += extras[X_COLD]
         if home_is_far and level == memory:
             penalty += extras[X_FAR_MEMORY]
-        if prefetcher_missed and _starts_prefetch(prefetch, state, offset):
+        if level == memory and row_size > 0:
+            row = offset // row_size
+            bank = S_SIZE + row % banks
+            if state[bank] == row + 1:
+                penalty -= extras[X_SAVING]
+            state[bank] = row + 1
+        if prefetcher_missed and (prefetch[P_RUN] == 0 or _starts_prefetch(prefetch, state, offset)):
             _fetch_ahead(arrays, prefetch, offset)
         levels[i] = level
         if timed:

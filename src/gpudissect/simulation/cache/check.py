@@ -1,7 +1,7 @@
 """Checks of a geometry, without simulation or numba."""
 
 from collections.abc import Iterator, Sequence
-from math import isfinite
+from math import inf, isfinite
 
 from gpudissect.errors import UsageError
 from gpudissect.simulation.cache.geometry import (
@@ -18,6 +18,7 @@ from gpudissect.simulation.cache.index import check_index
 from gpudissect.workload import Path
 
 MAX_HOME_MASK = 1 << 48
+MAX_BANKS = 1 << 16
 MAX_SECTORS = 32  # per line: their valid bits are one 32-bit word
 MAX_SLRU_WAYS = 64
 WEIGHT_TOLERANCE = 1e-6  # difference of the sum of weights from 1: GPU files have them as decimals
@@ -74,19 +75,29 @@ def check_hierarchy(hierarchy: Hierarchy) -> None:
 
 def _problems(hierarchy: Hierarchy) -> Iterator[str]:
     prefetch, partition, window = hierarchy.prefetch, hierarchy.partition, hierarchy.page_window
+    rows = hierarchy.rows
     if prefetch is not None:
         if prefetch.cache not in hierarchy.caches:
             yield f"prefetch into {prefetch.cache!r}, but the caches are {sorted(hierarchy.caches)}"
-        if prefetch.run < 1 or prefetch.reach < 1:
-            yield f"prefetch needs run and reach of at least 1, got {prefetch.run} and {prefetch.reach}"
+        if prefetch.run < 0 or prefetch.reach < 1:
+            yield f"prefetch needs a run of at least 0 and a reach of at least 1, got {prefetch.run}, {prefetch.reach}"
     if partition is not None:
         cache = hierarchy.caches.get(partition.cache)
         if cache is None or cache.scope is not Scope.GPU or cache.copies > 1:
             yield f"a partition splits a single cache of scope gpu, not {partition.cache!r}"
         elif not 0 < partition.home_mask < MAX_HOME_MASK or partition.home_mask % cache.line:
             yield f"a home is chosen by address bits of whole lines, got mask {partition.home_mask:#x}"
+    if rows is not None and (min(rows.size, rows.banks) < 1 or rows.banks > MAX_BANKS or rows.saving < 0):
+        yield f"rows need a size and 1 to {MAX_BANKS} banks, and save cycles, got {rows}"
+    if rows is not None and any(rows.saving > _gap(route) for route in hierarchy.routes.values()):
+        yield f"an open row saves {rows.saving:g} cycles, more than memory takes beyond the cache before it"
     if window is not None and window.size < 1:
         yield f"a page window needs a size of at least 1 byte, got {window.size}"
+
+
+def _gap(route: Route) -> float:
+    """Cycles that memory takes beyond the last cache of a route; infinite if the route ends before memory."""
+    return inf if route.memory_latency is None else route.memory_latency - max(route.latency, default=0.0)
 
 
 def _route_problems(path: Path, route: Route, hierarchy: Hierarchy) -> Iterator[str]:

@@ -143,7 +143,8 @@ class PageWindow:
 class Prefetch:
     """After `run` equal small steps from cold miss to cold miss the next `reach` bytes are fetched (MC16 s4.6).
 
-    So a sequential first lap has run + 1 slow accesses; see `models` for the terms.
+    So a sequential first lap has run + 1 slow accesses; see `models` for the terms. With a `run` of 0, every miss
+    fetches them, cold or not: the next lines.
     """
 
     cache: str
@@ -164,6 +165,18 @@ class Partition:
     home_mask: int  # the home of a line is the parity of byte address & home_mask
     far_penalty: float  # extra cycles of a hit in the far partition
     far_memory_penalty: float = 0.0  # extra cycles of memory behind the far partition
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of the DRAM, open one to a bank: an access to the open row takes `saving` cycles less.
+
+    Consecutive rows of `size` bytes belong to consecutive banks.
+    """
+
+    size: int
+    banks: int
+    saving: float
 
 
 @dataclass(frozen=True)
@@ -214,6 +227,7 @@ class Hierarchy:
     tlb_cold_walk_penalty: float | None = None
     page_window: PageWindow | None = None
     prefetch: Prefetch | None = None
+    rows: Rows | None = None
     partition: Partition | None = None
     distance: Distance | None = None
     sm_count: int = 1

@@ -13,9 +13,10 @@ An access to a hierarchy, in this order:
 4. A miss in the prefetching cache is cold if it is above every earlier miss of that cache. `Prefetch.run` cold misses
    in a row, each the same step of at most `MAX_PREFETCH_STEP` bytes above the one before (so one more miss starts the
    row), fetch the next `Prefetch.reach` bytes, as if accessed in rising order, but not beyond the end of memory. A
-   random order hardly ever does that, and later laps never do (MC16 s4.6, finding 3).
+   random order hardly ever does that, and later laps never do (MC16 s4.6, finding 3). With a run of 0 any miss does.
 5. Of a partitioned cache (`Partition`) the near partition is accessed, and if it lacks the line and the line's home is
    far, the far one. A hit there costs `far_penalty` more than a near one, memory behind it `far_memory_penalty` more.
+6. An access that memory serves opens its row (`Rows`); in the open row of its bank it takes `Rows.saving` cycles less.
 
 The latency of an access is that of the place that served it plus all penalties; if it reached a cache with a
 `Distance`, plus the cycles of its SM and slice. Every SM has its own caches, except those of scope GPU, and of a cache
@@ -90,7 +91,8 @@ class HierarchyModel:
         self._reaches = [_pack.reach(array) for array in arrays]
         self._programs: dict[tuple[Path, Actor], Program] = {}
         self._end = NOWHERE
-        self._state = np.zeros(_kernel.S_SIZE, dtype=np.int64)
+        banks = hierarchy.rows.banks if hierarchy.rows is not None else 0
+        self._state = np.zeros(_kernel.S_SIZE + banks, dtype=np.int64)
         self.reset(seed)
 
     def reset(self, seed: int = 0, end: int = NOWHERE) -> None:
@@ -204,7 +206,7 @@ class HierarchyModel:
             translate()
         costs.append(route.latency[0] if route.memory_latency is None else route.memory_latency)
         extras, prefetch = np.zeros(kernel.X_SIZE), np.full(kernel.P_SIZE, -1, dtype=np.int64)
-        window, ahead = self.hierarchy.page_window, self.hierarchy.prefetch
+        window, ahead, rows = self.hierarchy.page_window, self.hierarchy.prefetch, self.hierarchy.rows
         if window is not None:
             extras[[kernel.X_WINDOW, kernel.X_SWITCH]] = window.size, window.penalty
         if route.caches:
@@ -214,6 +216,8 @@ class HierarchyModel:
         if partition is not None and partition.cache in route.caches:
             extras[kernel.X_HOME_MASK] = partition.home_mask
             extras[[kernel.X_NEAR, kernel.X_FAR_MEMORY]] = actor.near_partition, partition.far_memory_penalty
+        if rows is not None and route.memory_latency is not None:
+            extras[[kernel.X_ROW, kernel.X_BANKS, kernel.X_SAVING]] = rows.size, rows.banks, rows.saving
         if ahead is not None:
             prefetch[:] = self._number(ahead.cache, actor), ahead.reach, ahead.run, MAX_PREFETCH_STEP, NOWHERE
         return np.array(steps, dtype=np.int64).reshape(-1, 3), np.array(costs), extras, prefetch

@@ -1,0 +1,136 @@
+"""Random simulated GPUs beyond the ranges of `random_gpu`: one or two features that no inference was tuned on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+from random_gpu import GIB, KIB, MIB, RandomGpu, _cache, gpu_of, random_gpu
+
+from gpudissect.simulation.cache.geometry import (
+    Hierarchy,
+    Index,
+    IndexKind,
+    PageWindow,
+    Partition,
+    Policy,
+    PolicyKind,
+    Prefetch,
+    Rows,
+    Scope,
+    Tlb,
+)
+from gpudissect.workload import Path
+
+MODULO, LRU = Index(IndexKind.MODULO), Policy(PolicyKind.LRU)
+PAIR_SHARE = 0.5  # of GPUs with two features
+UNTESTABLE = ("max_miss_rate",)  # its truth is that of a cache without prefetch
+
+
+def untuned_gpu(seed: int) -> RandomGpu:
+    """A random GPU with one or two of `FEATURES`, which its name lists."""
+    rng = random.Random(f"untuned {seed}")
+    tuned = random_gpu(seed)
+    names = sorted(rng.sample(sorted(FEATURES), 2 if rng.random() < PAIR_SHARE else 1))
+    hierarchy = tuned.device.hierarchy
+    for name in names:
+        hierarchy = FEATURES[name](hierarchy, rng)
+    gpu = gpu_of(hierarchy, tuned.noise, f"untuned-{seed}-{'-'.join(names)}")
+    truth = {name: value for name, value in gpu.truth.items() if name[1] not in UNTESTABLE}
+    if hierarchy.rows is not None and ("dram", "hit_latency") in truth:
+        del truth["dram", "hit_latency"], truth["l2", "miss_penalty"]  # between an open row and another
+    return replace(gpu, truth=truth)
+
+
+def _rows(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    route = hierarchy.routes[Path.GLOBAL]
+    gap = (route.memory_latency or 0.0) - route.latency[-1]
+    saving = min(rng.uniform(15, 60), 0.3 * gap)
+    return replace(hierarchy, rows=Rows(rng.choice([512, KIB, 2 * KIB, 4 * KIB]), rng.choice([8, 16, 48, 64]), saving))
+
+
+def _next_lines(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    name = rng.choice(["l1", "l1", "l2"])
+    reach = rng.choice([1, 1, 2]) * hierarchy.caches[name].line
+    if name == "l2" and hierarchy.partition is not None:
+        hierarchy = replace(hierarchy, partition=None)
+    return replace(hierarchy, prefetch=Prefetch(name, reach, run=0))
+
+
+def _stream_prefetch(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    prefetch = Prefetch("l2", rng.choice([KIB, 4 * KIB, 64 * KIB]), run=rng.randint(1, 3))
+    return replace(hierarchy, prefetch=prefetch, partition=None)
+
+
+def _l2_close_to_l1(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    l1 = hierarchy.caches["l1"]
+    size = max(64 * KIB, int(rng.uniform(1.2, 4) * l1.capacity))
+    return _with(hierarchy, l2=_cache(rng, size, int(1.1 * size), Scope.GPU))
+
+
+def _small_l2(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    l1, texture = (_cache(rng, KIB, 4 * KIB) for _ in range(2))
+    return _with(hierarchy, l1=l1, texture=texture, l2=_cache(rng, 32 * KIB, 250 * KIB, Scope.GPU))
+
+
+def _with(hierarchy: Hierarchy, **caches: object) -> Hierarchy:
+    return replace(hierarchy, caches={**hierarchy.caches, **caches})  # type: ignore[dict-item]
+
+
+def _close_tlbs(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    page, entries = rng.choice([2, 4, 8]) * MIB, rng.randint(12, 40)
+    policy = Policy(rng.choice([PolicyKind.LRU, PolicyKind.FIFO, PolicyKind.NRU, PolicyKind.RANDOM]))
+    first = rng.uniform(12, 80)
+    walk = first + rng.uniform(30, 120)
+    sizes = entries, int(entries * rng.uniform(1.1, 2.5)) + 1
+    tlbs = tuple(Tlb((n,), page, MODULO, policy, cycles) for n, cycles in zip(sizes, (first, walk), strict=True))
+    return replace(hierarchy, tlbs=tlbs, tlb_walk_penalty=walk)
+
+
+def _small_pages(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    walk = rng.uniform(40, 200)
+    tlb = Tlb((rng.choice([16, 32, 64]),), rng.choice([32, 64, 128, 512]) * KIB, MODULO, LRU, walk)
+    return replace(hierarchy, tlbs=(tlb,), tlb_walk_penalty=walk)
+
+
+def _page_window(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    return replace(hierarchy, page_window=PageWindow(rng.choice([64, 256, 512]) * MIB, rng.uniform(80, 300)))
+
+
+def _few_home_bits(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    line = hierarchy.caches["l2"].line.bit_length() - 1
+    bits = rng.choice([(line,), (line + 1,), (line, line + 2), (24,), (26, 29), (25, 31)])
+    route = hierarchy.routes[Path.GLOBAL]
+    memory = route.memory_latency or 0.0
+    far = rng.uniform(0.3, 0.7) * (memory - route.latency[-1])
+    mask = sum(1 << bit for bit in bits)
+    return replace(hierarchy, partition=Partition("l2", mask, far, rng.uniform(0.15, 0.4) * memory), prefetch=None)
+
+
+def _close_latencies(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    share = rng.uniform(0.7, 0.99)
+    routes = dict(hierarchy.routes)
+    for path in (Path.GLOBAL, Path.TEXTURE):
+        _, far = routes[path].latency
+        routes[path] = replace(routes[path], latency=(share * far, far))
+    return replace(hierarchy, routes=routes)
+
+
+def _little_memory(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    return replace(hierarchy, limits=dict.fromkeys(hierarchy.routes, rng.choice([1, 2]) * GIB))
+
+
+FEATURES: dict[str, Callable[[Hierarchy, random.Random], Hierarchy]] = {
+    "close_latencies": _close_latencies,
+    "close_tlbs": _close_tlbs,
+    "few_home_bits": _few_home_bits,
+    "l2_close_to_l1": _l2_close_to_l1,
+    "little_memory": _little_memory,
+    "next_lines": _next_lines,
+    "page_window": _page_window,
+    "rows": _rows,
+    "small_l2": _small_l2,
+    "small_pages": _small_pages,
+    "stream_prefetch": _stream_prefetch,
+}
