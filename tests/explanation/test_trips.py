@@ -111,6 +111,13 @@ def test_what_is_missing_or_wrong_is_named(program, trips, facts):
     assert all(fact in str(error.value) for fact in facts), error.value
 
 
+def test_a_loop_without_a_trip_count_is_described():
+    program = program_of(DOT, "twice")
+    first, *others = program.loops.loops
+    with pytest.raises(UsageError, match=r"of 1 loop: \S+ \(0x\w+ to 0x\w+, counts in steps of 8\)"):
+        executions(program, {loop.name: 1 for loop in others if loop.name != first.name}, THREADS)
+
+
 def test_iterations_of_the_source_are_distributed_over_an_unrolled_loop():
     program = program_of(DOT, "dot")
     loops = program.loops.loops
@@ -126,7 +133,7 @@ def test_iterations_of_the_source_are_distributed_over_an_unrolled_loop():
     ("kernel", "facts"),
     [
         ("dot", ("of 1 loop", f"{LINE} (unrolled: 16 iterations at 0x", ", 4 iterations", f"--trips {LINE}=100")),
-        ("twice", ("counts in steps of 8", "counts in steps of 16", "kernels.cu:12#1")),
+        ("twice", ("of 9 loops", "kernels.cu:11#1", "kernels.cu:12#1", "--trips kernels.cu:10=100")),
     ],
 )
 def test_unrolled_loops_without_trips_are_described(kernel, facts):

@@ -17,6 +17,7 @@ NO_LOOPS = "none"
 """Stands for no trips: of a kernel without loops."""
 MAX_TRIPS = 1e12
 MAX_LISTED, MAX_NAME = 12, 60
+MAX_DESCRIBED = 180  # characters; of more loops only the names are listed
 _ADDITIONS = ("IADD", "IADD3", "UIADD3", "VIADD")
 NOTE = (
     "execution counts are GIVEN, not measured: trip counts as stated, conditional code executed by all threads, "
@@ -86,6 +87,8 @@ def _turns_by_loop(program: Program, trips: Mapping[str, float]) -> list[float]:
     missing = {names.get(n, loops[n].name): n for n in range(len(loops)) if n not in found}
     if missing:
         listed = [_description(program, name, number, unrolled) for name, number in missing.items()]
+        if sum(map(len, listed)) > MAX_DESCRIBED:
+            listed = [brief(name, MAX_NAME) for name in missing]
         more = f" and {len(missing) - MAX_LISTED} more" if len(missing) > MAX_LISTED else ""
         raise UsageError(
             f"no trip count of {len(missing)} loop{'s' * (len(missing) > 1)}: {', '.join(listed[:MAX_LISTED])}{more}; "

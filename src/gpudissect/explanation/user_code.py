@@ -16,7 +16,7 @@ from gpudissect.results.files import read_bounded
 
 PTX, CUDA = ".ptx", ".cu"
 """Endings of files; any other file is machine code."""
-MAX_SECOND_MESSAGE = 100  # characters of the error of nvcc, after that of NVRTC
+MAX_SECOND_MESSAGE = 100  # characters of the error of nvcc, before the reason for nvcc
 _SPECIFIC = re.compile(r"^\s*\.target\s+(sm_\d+)([af])\b", re.MULTILINE)  # code for this architecture or family alone
 _NEWER = re.compile(r"Unsupported \.version .* current version is '(\d+\.\d+)'")  # of ptxas
 
@@ -95,7 +95,8 @@ def _compile_with_nvcc(file: Path, architecture: str, options: Sequence[str], re
         try:
             run_tool("nvcc", [*command, "-o", str(ptx), str(file.resolve())])
         except MachineCodeError as error:
-            raise KernelFailed(f"{reason}; {str(error)[:MAX_SECOND_MESSAGE]}") from None
+            text = str(error).replace(f"{file.resolve().parent}/", "")
+            raise KernelFailed(f"{text[:MAX_SECOND_MESSAGE]}; nvcc was used because {reason}") from None
         return ptx.read_text(encoding="utf-8", errors="replace").replace(f'"{file.resolve().parent}/', '"')
 
 
