@@ -60,6 +60,8 @@ def test_an_older_method_runs_alone(survey, gpudissect):
     assert gpudissect(*SIMULATED, "--method", "mt22", "--method", "wong", "--method", "mt22", "--json")[0] == 0
     assert survey.options["methods"] == ("mt22", "wong")
     assert survey.options["compare_methods"], "the study that older methods belong to"
+    alone, whole = (gpudissect(*SIMULATED, *each)[1] for each in (("--method", "wong"), ("--all",)))
+    assert alone == whole, "older methods have a table, no summary"
     code, _, err = gpudissect(*SIMULATED, "--method", "mt2")
     assert (code, err.strip()) == (2, "gpudissect: error: no such method: 'mt2'; did you mean mt22?")
 

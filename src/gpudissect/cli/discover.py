@@ -108,6 +108,7 @@ def discover(
         methods=check_methods(method),
         host=host,
     )
+    everything = everything or bool(method)  # the readings of older methods are in no summary
     return run_and_finish(request, device, (output, html, traces), record, as_json, everything, details, card)
 
 
