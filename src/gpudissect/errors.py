@@ -54,6 +54,10 @@ class RecordingError(DeviceError):
     """A recording that is truncated, altered, newer than this program, or lacks the requested workload."""
 
 
+class NotRecorded(RecordingError):
+    """A whole recording that holds none of the requested workloads."""
+
+
 class UnsupportedWorkload(DeviceError):
     """A workload that this device cannot run and another might: too wide, too many threads or SMs."""
 

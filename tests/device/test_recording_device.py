@@ -12,7 +12,7 @@ from gpudissect.device.base import Device, WithoutHost
 from gpudissect.device.recording import codec, format
 from gpudissect.device.recording.device import MAX_ITEMS, MAX_SMS, RecordedGpu, Recorder
 from gpudissect.device_info import DeviceInfo, Origin
-from gpudissect.errors import KernelFailed, OutOfMemory, RecordingError, UsageError
+from gpudissect.errors import KernelFailed, NotRecorded, OutOfMemory, RecordingError, UsageError
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import (
     Bounds,
@@ -170,8 +170,11 @@ def test_a_missing_workload_is_refused_in_one_line_and_uses_nothing_up(folder):
         gpu.run([LAP, EACH])
     assert "\n" not in str(caught.value)
     assert same(gpu.run([LAP])[0], recorded[0])
-    with pytest.raises(RecordingError, match="only 1 runs of"):
+    with pytest.raises(RecordingError, match="only 1 runs of") as caught:
         gpu.run([LAP])
+    assert not isinstance(caught.value, NotRecorded)
+    with pytest.raises(NotRecorded, match="no workload"):
+        gpu.run([EACH])
 
 
 def test_an_interrupted_recording_is_whole_and_says_that_it_ended_early(folder):
@@ -180,8 +183,9 @@ def test_an_interrupted_recording_is_whole_and_says_that_it_ended_early(folder):
         raise KeyboardInterrupt
     gpu = RecordedGpu.open(folder)
     gpu.run([LAP])
-    with pytest.raises(RecordingError, match="ended early"):
+    with pytest.raises(RecordingError, match="ended early") as caught:
         gpu.run([EACH])
+    assert not isinstance(caught.value, NotRecorded)
 
 
 def test_closing_twice_is_fine(folder):

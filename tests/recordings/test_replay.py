@@ -18,6 +18,7 @@ from tests.support.page_links import findings_without_plot
 ROOT = Path(__file__).parents[2]
 GPUS = ("h100", "h200")
 MAX_BYTES = 12_000_000  # of a recording
+NEWER_THAN_RECORDINGS = ("widths.l1", "widths.shared", "widths.l2", "widths.dram")
 TEXTS = {"published", "method", "reason", "caveats", "experiment", "revised"}
 
 
@@ -43,9 +44,11 @@ def replayed(kept):
 
 
 def test_every_finding_is_the_published_one_bit_for_bit(replayed, published):
-    """Texts are left out: their wording may improve."""
+    """Texts are left out: their wording may improve. What is newer than the recording is skipped."""
     assert len(published.findings) > 300 and replayed.failures == published.failures == ()
-    assert [each.model_dump(exclude=TEXTS) for each in replayed.findings] == [
+    newer = [each for each in replayed.findings if each.experiment.startswith(NEWER_THAN_RECORDINGS)]
+    assert newer and all(each.status == "skipped" and "holds no workload" in each.reason for each in newer)
+    assert [each.model_dump(exclude=TEXTS) for each in replayed.findings if each not in newer] == [
         each.model_dump(exclude=TEXTS) for each in published.findings
     ]
     texts = {"not_predicted": True, "paths": {"__all__": {"assumed"}}}

@@ -12,7 +12,17 @@ ARCHS = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"]  # sm_86 and sm_89 get t
 PATHS = [Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED]
 # Width, loads in flight, threads: the limits of what fits into the registers of each block size, and some between.
 EDGES = [(16, 10, 1024), (16, 26, 512), (4, 32, 1024)]
-SHAPES = [*EDGES, (4, 1, 1024), (8, 4, 96), (8, 20, 1024), (16, 1, 1024), (16, 4, 40), (16, 32, 256)]
+SHAPES = [
+    *EDGES,
+    (1, 8, 1024),
+    (2, 4, 40),
+    (4, 1, 1024),
+    (8, 4, 96),
+    (8, 20, 1024),
+    (16, 1, 1024),
+    (16, 4, 40),
+    (16, 32, 256),
+]
 CASES = [
     (arch, path, *shape)
     for arch in ARCHS
@@ -22,7 +32,7 @@ CASES = [
 every_case = pytest.mark.parametrize(("arch", "path", "width", "ilp", "threads"), CASES)
 every_transfer = pytest.mark.parametrize("transfer", list(Transfer))
 MEMORY = re.compile(r"LD|ST|ATOM|RED|BAR|MEMBAR|CCTL|TEX|TLD|SUST|SULD")
-SUFFIX = {4: "", 8: ".64", 16: ".128"}
+SUFFIX = {1: ".U8", 2: ".U16", 4: "", 8: ".64", 16: ".128"}
 
 
 def code_of(arch, path, transfer, width, ilp, threads):
@@ -61,7 +71,7 @@ def offset(instruction):
 def words(instruction, width):
     """Registers that a load writes or a store reads."""
     register = instruction.registers[0 if instruction.name.startswith("LD") else -1]
-    return [f"R{int(register[1:]) + word}" for word in range(width // 4)]
+    return [f"R{int(register[1:]) + word}" for word in range(max(1, width // 4))]
 
 
 @every_case
@@ -92,7 +102,9 @@ def test_a_tile(arch, path, transfer, width, ilp, threads):
         loaded = {word for at in loads for word in words(loop[at], width)}
         assert loaded == {word for at in stores for word in words(loop[at], width)}
     arithmetic = len(loop) - len(loads) - len(stores)
-    assert arithmetic <= 15 + (ilp * width // 8 if transfer is Transfer.READ else 0), "an instruction adds two words"
+    assert arithmetic <= 15 + (ilp * max(4, width) // 8 if transfer is Transfer.READ else 0), (
+        "an instruction adds two words"
+    )
 
 
 def _check_in_flight(loop, loads, width):

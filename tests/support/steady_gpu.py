@@ -68,6 +68,7 @@ class SteadyGpu(Device):
     shared: Callable[[float], float] = field(default_factory=lambda: Level(24, 127.5))
     unit: Callable[[Instruction], tuple[float, float]] = lambda instruction: (6.0, 0.25)
     layout: Layout = MODERN_BANKS
+    accesses: float = 1.0  # of warps that an SM starts per cycle, streams
     conflict_latency: float = 2.0  # cycles of each further bank pass
     pass_interval: float = 1.0  # cycles for which a bank pass keeps the banks
     loop: float = 7.0  # cycles of an iteration besides its body
@@ -104,6 +105,7 @@ class SteadyGpu(Device):
             rate = self.l1(in_flight) * SMS * CLOCK
         else:
             rate = (self.dram if stream.footprint > 8 << 20 else self.l2)(in_flight * SMS)
+        rate = min(rate, self.accesses * WARP_SIZE * stream.width * SMS * CLOCK)
         rate *= self.repeat_factor if stream.repetition else 1
         rate *= self.oversubscription_factor if resident < stream.blocks // SMS else 1
         duration = stream.moved / rate * 1e9 * self._noise(stream, stream.runs)

@@ -264,7 +264,7 @@ def stream(
     threads: Annotated[int | None, Option(min=1, help="Threads per block (default 512; 1 on tma).")] = None,
     ilp: Annotated[int, Option(min=1, help="Accesses in flight per thread.")] = 2,
     width: Annotated[
-        str, Option(metavar="BYTES", help="Size of an access: 4, 8 or 16; on tma, size of a copy.")
+        str, Option(metavar="BYTES", help="Size of an access: 1, 2, 4, 8 or 16; on tma, size of a copy.")
     ] = "16",
     passes: Annotated[int, Option(min=1, help="Number of times that a run traverses the footprint.")] = 1,
     waves: Annotated[int, Option(min=1, help="Number of block waves that traverse the footprint.")] = 1,

@@ -77,6 +77,9 @@ def quantity(value: Value | None, unit: str, each: str = "values") -> str:
         return clean(value)
     unit = brief(unit, MAX_UNIT_LENGTH)
     if isinstance(value, tuple):
+        if unit == "B/s" or unit.endswith("/cycle"):
+            scale, prefix = _prefix(max(value, default=0), unit)
+            return f"{', '.join(f'{item / scale:.3g}' for item in value)} {prefix}{unit}"
         tail = f" {unit}" if unit else ""
         runs = [(item, sum(1 for _ in run)) for item, run in groupby(value)]
         if len(runs) <= MAX_LISTED_RUNS:
@@ -88,13 +91,19 @@ def quantity(value: Value | None, unit: str, each: str = "values") -> str:
     if unit == "B":
         return format_bytes(value)
     if unit in ("B/s", "ops/s"):
-        scale, prefix = next((each for each in DECIMAL_PREFIXES if abs(value) >= each[0]), (1, ""))
+        scale, prefix = _prefix(value, unit)
         return f"{value / scale:.4g} {prefix}{unit}"
     if unit in ("cycles", "ns"):
         return f"{round(value, 1):.7g} {unit}"
     if unit.endswith("/cycle"):
         return f"{value:.4g} {unit}"
     return f"{value:.7g}" + (f" {unit}" if unit else "")
+
+
+def _prefix(value: float, unit: str) -> tuple[float, str]:
+    """The decimal prefix of a number per second, with its factor; none of a number per cycle."""
+    prefixes = () if unit.endswith("/cycle") else DECIMAL_PREFIXES
+    return next((each for each in prefixes if abs(value) >= each[0]), (1.0, ""))
 
 
 def _counted(numbers: Iterable[tuple[float, int]]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpudissect.device.base import Device
-from gpudissect.errors import GpudissectError
+from gpudissect.errors import GpudissectError, NotRecorded
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.plan import Bench, Experiment, Known, Outcome, Plan, StopEarly, without
 from gpudissect.trace import Context, Trace
@@ -157,6 +157,10 @@ class Drive:
             for each in running:
                 try:
                     traces_of_one = self._measure(each.batch)
+                except NotRecorded as error:  # newer than the recording, or left out of it: no failure
+                    self._stop_early(each)
+                    if each.experiment.name not in self.outcomes:
+                        self.failed.setdefault(each.experiment.name, _describe(error))
                 except Exception as error:
                     self._fail_or_conclude(each, _describe(error))
                 else:

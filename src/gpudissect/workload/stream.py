@@ -11,6 +11,8 @@ from gpudissect.workload.order import convert_whole_numbers
 MAX_RUNS = 1024
 MAX_COPY_BYTES = 64 << 10
 """Of one bulk copy: three of them fit into the shared memory of a block."""
+ACCESS_WIDTHS = (1, 2, 4, 8, 16)
+"""Bytes of one load or store of a thread."""
 MAX_IN_FLIGHT = 32
 MAX_THREADS = 1024
 MAX_RUN_BYTES = 1 << 60
@@ -44,7 +46,7 @@ class Stream:
         blocks, threads: number of blocks, and threads per block. Blocks that do not fit onto the GPU at once run when
             others have ended.
         ilp: accesses in flight per thread.
-        width: bytes of one access: 4, 8 or 16; on TMA of one copy, a multiple of 16.
+        width: bytes of one access: 1, 2, 4, 8 or 16 (on CLUSTER from 4 on); on TMA of one copy, a multiple of 16.
         passes: traversals of the footprint in one run.
         repetition: distinguishes streams that are otherwise equal.
         cluster: blocks per cluster; 1 for none.
@@ -104,8 +106,10 @@ class Stream:
             yield f"a footprint of {self.footprint} bytes is not a whole number of copies of {self.width} bytes"
 
     def _tile_problems(self) -> Iterator[str]:
-        if self.width not in (4, 8, 16):
-            yield f"access width must be 4, 8 or 16 bytes, got {self.width}"
+        if self.width not in ACCESS_WIDTHS or (self.path is Path.CLUSTER and self.width < 4):
+            yield f"access width must be 1, 2, 4, 8 or 16 bytes (on path 'cluster' 4 or more), got {self.width}"
+        if self.threads * self.width % 4:
+            yield f"the threads of a block access whole words of 4 bytes, got {self.threads} of {self.width} bytes"
         if self.ilp > MAX_IN_FLIGHT:
             yield f"a thread has at most {MAX_IN_FLIGHT} accesses in flight, got {self.ilp}"
         if self.footprint % (tile := self.threads * self.ilp * self.width):

@@ -26,7 +26,7 @@ from gpudissect.device.recording import codec
 from gpudissect.device.recording.codec import Data, Entry
 from gpudissect.device.recording.format import Recording, Writer, read
 from gpudissect.device_info import DeviceInfo, Origin
-from gpudissect.errors import GpudissectError, RecordingError, UsageError
+from gpudissect.errors import GpudissectError, NotRecorded, RecordingError, UsageError
 from gpudissect.trace import Array, Context, Trace
 from gpudissect.units import as_text
 from gpudissect.workload import Chase, Launch, Mix, Stream, Timing, Workload
@@ -178,7 +178,8 @@ class RecordedGpu(Device):
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
         """Return the recorded traces, or raise the recorded error.
 
-        Raises `RecordingError` when the recording lacks one of them; no trace is used up then.
+        Raises `RecordingError` when the recording lacks one of them, `NotRecorded` when it lacks them all; no trace
+        is used up then.
         """
         digests = [digest(workload) for workload in batch]
         key = _batch_key(digests)
@@ -189,7 +190,10 @@ class RecordedGpu(Device):
         recorded: list[tuple[Entry, Data]] = []
         for workload, name in zip(batch, digests, strict=True):
             if runs[name] >= len(self._traces.get(name, ())):
-                raise RecordingError(self._explain_lack(workload, name))
+                end = self._content.end
+                is_newer = end is not None and not end.get("interrupted") and self._traces.keys().isdisjoint(digests)
+                kind = NotRecorded if is_newer else RecordingError
+                raise kind(self._explain_lack(workload, name))
             recorded.append(self._traces[name][runs[name]])
             runs[name] += 1
         traces = [self._trace(*item) for item in zip(batch, digests, recorded, strict=True)]

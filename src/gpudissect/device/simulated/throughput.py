@@ -13,7 +13,7 @@ from gpudissect.device.simulated.costs import Tier, mix_costs, sm_share, tiers_o
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.errors import DeviceError, OutOfMemory, UnsupportedWorkload
 from gpudissect.simulation.cache.geometry import Hierarchy
-from gpudissect.simulation.sm.description import Launches, Pipe, Processor, lane_addresses
+from gpudissect.simulation.sm.description import Launches, Pipe, Processor
 from gpudissect.simulation.sm.engine import MIN_ITERATIONS, Cost, Job, Queue, run_long
 from gpudissect.trace import Array
 from gpudissect.units import WARP_SIZE, format_bytes
@@ -231,7 +231,7 @@ class SimulatedSms:
     def _costs(self, stream: Stream, tier: Tier, wave: Wave) -> tuple[Cost, ...]:
         """Costs of one access of a thread to a tier; a copy reads and writes. An L1 before the tier writes through."""
         size, operation = WARP_SIZE * stream.width, self.processor.operations[Instruction.LDG]
-        interval = operation.interval * stream.width / 4
+        interval = operation.interval * max(1.0, stream.width / 4)
         rate = tier.rate(stream.transfer)
         if tier.private:
             return (Cost(operation.pipe, max(interval, size / rate), tier.latency),)
@@ -245,7 +245,7 @@ class SimulatedSms:
 
     def _shared_costs(self, stream: Stream) -> tuple[Cost, ...]:
         """Costs of one access of a thread to adjacent words of shared memory."""
-        ways = self.processor.shared.conflict_ways(lane_addresses(stream.width // 4), stream.width)
+        ways = self.processor.shared.conflict_ways(np.arange(WARP_SIZE) * stream.width, stream.width)
         load, store = (Instruction.LDS,), (Instruction.STS,)
         used = {Transfer.READ: load, Transfer.WRITE: store, Transfer.COPY: load + store}[stream.transfer]
         operations = [self.processor.operations[instruction] for instruction in used]

@@ -29,7 +29,7 @@ from gpudissect.measure.throughput.rate_estimates import (
     peak_bandwidth,
     plateau_estimate,
 )
-from gpudissect.measure.throughput.stream_search import Configuration, bandwidth_of, search, why_no_streams
+from gpudissect.measure.throughput.stream_search import Bandwidth, Configuration, bandwidth_of, search, why_no_streams
 from gpudissect.units import MIB, format_bytes
 from gpudissect.workload import Path, Stream, Transfer
 from gpudissect.workload.digest import digest
@@ -48,7 +48,7 @@ NO_L2_BOUND = Unbounded("no published peak of the L2 to compare with")
 
 
 def l2_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
-    """Bandwidth of the L2 past the L1s, B/s. Knowledge: the estimate."""
+    """Bandwidth of the L2 past the L1s, B/s."""
     attribute = f"{transfer}_bandwidth"
     reason, sizes = why_no_streams(Path.GLOBAL_L2, bench), stream_search.l2_sizes(bench, known)
     if reason is None and not sizes:
@@ -87,7 +87,7 @@ def l2_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
         columns = {"footprint": tuple(map(float, points)), "bandwidth": tuple(points.values())}
         units = {"footprint": "B", "bandwidth": "B/s"}
         series.append(Series("l2", f"{transfer} bandwidth against footprint", columns, units, found.evidence))
-    return Outcome((found,), found, tuple(series))
+    return Outcome((found,), Bandwidth(found, surface, make), tuple(series))
 
 
 def _resident(surface: Surface) -> list[int]:
@@ -123,7 +123,7 @@ def _l2_stream(shape: Configuration, transfer: Transfer, target: int, bench: Ben
 
 
 def memory_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
-    """Bandwidth of memory, B/s; of copies bytes read and bytes written. Knowledge: the estimate."""
+    """Bandwidth of memory, B/s; of copies bytes read and bytes written."""
     attribute = f"{transfer}_bandwidth"
     path = Path.GLOBAL_L2 if bench.info.limit(Path.GLOBAL_L2) else Path.GLOBAL
     if (reason := why_no_streams(path, bench)) is not None:
@@ -134,7 +134,7 @@ def memory_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Pla
 
     def make(shape: Configuration) -> Stream | None:
         blocks = shape.blocks_per_sm * bench.info.sm_count
-        tiles = target // (blocks * shape.tile)  # of each block
+        tiles = shape.narrowed(target) // (blocks * shape.tile)  # of each block
         return shape.stream(path, transfer, tiles * blocks * shape.tile, blocks) if tiles else None
 
     surface = yield from search(stream_search.all_configurations(bench.info), make, bench)
@@ -150,7 +150,7 @@ def memory_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Pla
         # What stays in the L2 from run to run need not have been read from or written to memory.
         found = replace(found, low=found.low * max(0.0, 1 - l2 / (buffers * low)))
     series = surface.series("dram", f"{transfer} bandwidth by configuration", "B/s", {"width": "B"})
-    return Outcome((found,), found, (series,))
+    return Outcome((found,), Bandwidth(found, surface, make), (series,))
 
 
 def peak_plan(bench: Bench, known: Known) -> Plan:
@@ -169,9 +169,12 @@ def peak_plan(bench: Bench, known: Known) -> Plan:
 def stores_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Writes to an element compared with those to the L2: a caveat, or the rate of an L1 that all stores cross."""
     yield from ()
-    writes, l2_writes = known[bandwidth_of(element, Transfer.WRITE)], known[bandwidth_of("l2", Transfer.WRITE)]
+    written, l2_written = known[bandwidth_of(element, Transfer.WRITE)], known[bandwidth_of("l2", Transfer.WRITE)]
+    if written is None or l2_written is None:
+        return Outcome()
+    writes, l2_writes = written.estimate, l2_written.estimate
     level, l2 = _bracket(writes), _bracket(l2_writes)
-    if writes is None or l2_writes is None or level is None or l2 is None:
+    if level is None or l2 is None:
         return Outcome()
     scale, per_sm = 1.0, writes.unit == "B/cycle"
     if per_sm:
@@ -202,9 +205,9 @@ def stores_plan(element: str, bench: Bench, known: Known) -> Plan:
     return Outcome((replace(writes, caveats=(*writes.caveats, total + caveat)),))
 
 
-def _bracket(estimate: Estimate | None) -> Throughput | None:
+def _bracket(estimate: Estimate) -> Throughput | None:
     """Value and bracket of a rate, None without."""
-    if estimate is None or estimate.value is None or estimate.low is None or estimate.high is None:
+    if estimate.value is None or estimate.low is None or estimate.high is None:
         return None
     return Throughput(float(str(estimate.value)), estimate.low, estimate.high)
 

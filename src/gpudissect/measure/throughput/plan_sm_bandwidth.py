@@ -13,7 +13,7 @@ from gpudissect.measure.shared_memory.plan_shared import BANK_LAYOUT
 from gpudissect.measure.throughput import stream_search
 from gpudissect.measure.throughput.infer_throughput import TIMER_STEP_NS, Throughput, rate_per_sm
 from gpudissect.measure.throughput.rate_estimates import Bound, Unbounded, plateau_estimate
-from gpudissect.measure.throughput.stream_search import Configuration, bandwidth_of, search, why_no_streams
+from gpudissect.measure.throughput.stream_search import Bandwidth, Configuration, bandwidth_of, search, why_no_streams
 from gpudissect.trace import Trace
 from gpudissect.units import format_bytes
 from gpudissect.workload import Path, Stream, Transfer
@@ -29,7 +29,7 @@ NO_BANKS = Unbounded("not compared with the banks' bandwidth: they were not foun
 
 
 def l1_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
-    """Bandwidth of an L1, B/cycle of one SM, all SMs at once. Knowledge: the estimate."""
+    """Bandwidth of an L1, B/cycle of one SM, all SMs at once."""
     attribute = f"{transfer}_rate"
     levels, capacity = known[levels_of("l1")], known[capacity_of("l1")]
     if levels.level("l1") is None:
@@ -48,13 +48,13 @@ def l1_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
         passes = _passes(tiles * shape.in_flight, shape)
         return shape.stream(Path.GLOBAL, transfer, tiles * blocks * shape.tile, blocks, passes)
 
-    surface = yield from search(stream_search.resident_configurations(bench.info), make, bench, _per_sm(bench))
+    surface = yield from search(stream_search.resident_configurations(bench.info), make, bench, bytes_per_cycle(bench))
     if surface is None:
         return Outcome(without(Status.NOT_SUPPORTED, "l1", stream_search.NO_CONFIGURATION, attribute))
     caveats = (f"over {format_bytes(footprint)} of each SM", PER_SM)
     found = plateau_estimate("l1", attribute, surface, NO_L1_BOUND, caveats)
     series = surface.series("l1", f"{transfer} rate by configuration", "B/cycle", {"width": "B"})
-    return Outcome((found,), found, (series,))
+    return Outcome((found,), Bandwidth(found, surface, make), (series,))
 
 
 def shared_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
@@ -78,22 +78,22 @@ def shared_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Pla
         blocks, passes = shape.blocks_per_sm * bench.info.sm_count, _passes(tiles * shape.in_flight, shape)
         return shape.stream(Path.SHARED, transfer, tiles * shape.tile, blocks, passes)
 
-    surface = yield from search(stream_search.resident_configurations(bench.info), make, bench, _per_sm(bench))
+    surface = yield from search(stream_search.resident_configurations(bench.info), make, bench, bytes_per_cycle(bench))
     if surface is None:
         return Outcome(without(Status.NOT_SUPPORTED, "shared", stream_search.NO_CONFIGURATION, attribute))
     layout = known[BANK_LAYOUT]
     bound = Bound(layout.banks * layout.width, "the banks") if layout is not None else NO_BANKS
     found = plateau_estimate("shared", attribute, surface, bound, (PER_SM,))
     series = surface.series("shared", f"{transfer} rate by configuration", "B/cycle", {"width": "B"})
-    return Outcome((found,), series=(series,))
+    return Outcome((found,), Bandwidth(found, surface, make), (series,))
 
 
 def _passes(footprint: int, shape: Configuration) -> int:
     """Passes over an SM's footprint (bytes) for a run of sufficient length, whatever is in flight."""
-    return max(1, min(ITERATIONS * shape.in_flight, MAX_RUN_BYTES) // footprint)
+    return max(1, min(ITERATIONS * shape.in_flight, shape.narrowed(MAX_RUN_BYTES)) // footprint)
 
 
-def _per_sm(bench: Bench) -> Callable[[Trace], Throughput]:
+def bytes_per_cycle(bench: Bench) -> Callable[[Trace], Throughput]:
     """Bytes per cycle of one SM, by the measured clock or else by the stated one."""
     stated = bench.info.facts.get("clock_hz")
 

@@ -38,12 +38,22 @@ EXTRA_REGISTERS = 24  # of a thread, beyond those that hold the data in flight
 UNCACHED_BYTES = 256 << 20  # more than a cache holds, where the size of the L2 is not known
 MAX_MEMORY_SHARE = 0.4  # of the memory, for all buffers together
 NO_CONFIGURATION = "no configuration fits on this device"
+WORD = 4  # bytes
 METHOD = "bytes over the time from the first block's start to the last one's end; best configuration, measured again"
 
 
-def bandwidth_of(element: str, transfer: Transfer) -> Key[Estimate | None]:
+@dataclass(frozen=True)
+class Bandwidth:
+    """What is known of the bandwidth of a level, and how to make the stream of a configuration that measures it."""
+
+    estimate: Estimate
+    surface: Surface
+    make: Callable[["Configuration"], Stream | None]
+
+
+def bandwidth_of(element: str, transfer: Transfer) -> Key[Bandwidth | None]:
     """Bandwidth of a level; None where it was not measured."""
-    return Key(f"bandwidth.{element}.{transfer}", (Estimate, NoneType))
+    return Key(f"bandwidth.{element}.{transfer}", (Bandwidth, NoneType))
 
 
 def why_no_streams(path: Path, bench: Bench) -> str | None:
@@ -88,6 +98,10 @@ class Configuration:
     def in_flight(self) -> int:
         """Bytes that an SM has in flight if all of its blocks are resident."""
         return self.blocks_per_sm * self.tile
+
+    def narrowed(self, size: int) -> int:
+        """`size` bytes, fewer for accesses narrower than a word: as many accesses."""
+        return size * min(self.width, WORD) // WORD
 
     @property
     def kind(self) -> tuple[int, int, int]:

@@ -1,9 +1,9 @@
-// One access of a stream: -DWIDTH bytes (4, 8 or 16) by one instruction. The including file defines the path: LOAD_BY
+// One access of a stream: -DWIDTH bytes (1, 2, 4, 8 or 16) by one instruction. The including file defines the path: LOAD_BY
 // and STORE_BY (PTX), ADDRESS, the type of an address, and ADDRESS_IN, its PTX constraint.
 #pragma once
 #include "job.cuh"
 
-#define ACCESS_WORDS (WIDTH / 4)
+#define ACCESS_WORDS ((WIDTH + 3) / 4)
 
 struct Access {
     u32 words[ACCESS_WORDS];
@@ -11,7 +11,11 @@ struct Access {
 
 __device__ __forceinline__ Access load(ADDRESS address) {
     Access access;
-#if WIDTH == 4
+#if WIDTH == 1
+    asm volatile(LOAD_BY ".u8 %0, [%1];" : "=r"(access.words[0]) : ADDRESS_IN(address) : "memory");
+#elif WIDTH == 2
+    asm volatile(LOAD_BY ".u16 %0, [%1];" : "=r"(access.words[0]) : ADDRESS_IN(address) : "memory");
+#elif WIDTH == 4
     asm volatile(LOAD_BY ".u32 %0, [%1];" : "=r"(access.words[0]) : ADDRESS_IN(address) : "memory");
 #elif WIDTH == 8
     asm volatile(LOAD_BY ".v2.u32 {%0, %1}, [%2];"
@@ -29,7 +33,11 @@ __device__ __forceinline__ Access load(ADDRESS address) {
 
 #ifdef STORE_BY
 __device__ __forceinline__ void store(ADDRESS address, const Access& access) {
-#if WIDTH == 4
+#if WIDTH == 1
+    asm volatile(STORE_BY ".u8 [%0], %1;" ::ADDRESS_IN(address), "r"(access.words[0]) : "memory");
+#elif WIDTH == 2
+    asm volatile(STORE_BY ".u16 [%0], %1;" ::ADDRESS_IN(address), "r"(access.words[0]) : "memory");
+#elif WIDTH == 4
     asm volatile(STORE_BY ".u32 [%0], %1;" ::ADDRESS_IN(address), "r"(access.words[0]) : "memory");
 #elif WIDTH == 8
     asm volatile(STORE_BY ".v2.u32 [%0], {%1, %2};" ::ADDRESS_IN(address), "r"(access.words[0]), "r"(access.words[1])

@@ -7,7 +7,10 @@
 #include "words.cuh"
 
 #define ACCESS_STRIDE (LANES * WIDTH)            // bytes from one access of a thread to its next
-#define PATTERN_MASK (LANES * ACCESS_WORDS - 1)  // of the words that WRITE leaves: all groups leave the same
+#define PATTERN_MASK (LANES * WIDTH / 4 - 1)     // of the words that WRITE leaves: all groups leave the same
+
+// Bits by which an access of 1 or 2 bytes stands above the start of its word: the same in every access of a thread.
+#define SHIFT (WIDTH < 4 ? threadIdx.x % LANES * WIDTH % 4 * 8 : 0)
 
 // Byte offset of the first access of this thread within a tile, which has blockDim.x x ILP x WIDTH bytes.
 __device__ __forceinline__ u32 first_access() {
@@ -38,7 +41,7 @@ __device__ __forceinline__ u32 sum_of(const Access& sums) {
     u32 sum = 0;
 #pragma unroll
     for (u32 w = 0; w < ACCESS_WORDS; ++w) sum += sums.words[w];
-    return sum;
+    return sum << SHIFT;  // so that sums of narrow accesses add up to those of the words, too
 }
 
 #elif defined(TRANSFER_WRITE)
@@ -48,7 +51,7 @@ __device__ __forceinline__ Access first_words(u32 salt) {
     Access written;
 #pragma unroll
     for (u32 w = 0; w < ACCESS_WORDS; ++w)
-        written.words[w] = word_at(threadIdx.x % LANES * ACCESS_WORDS + w, PATTERN_MASK, salt);
+        written.words[w] = word_at(threadIdx.x % LANES * WIDTH / 4 + w, PATTERN_MASK, salt);
     return written;
 }
 
@@ -57,7 +60,8 @@ __device__ __forceinline__ void next_words(Access& written) {
     for (u32 w = 0; w < ACCESS_WORDS; ++w) ++written.words[w];
 }
 
-__device__ __forceinline__ void write_tile(ADDRESS address, const Access& written) {
+__device__ __forceinline__ void write_tile(ADDRESS address, Access written) {
+    written.words[0] >>= SHIFT;
 #pragma unroll
     for (u32 k = 0; k < ILP; ++k) store(address + k * ACCESS_STRIDE, written);
 }

@@ -63,7 +63,7 @@ def tile_code(stream: Stream) -> Code:
 
     Raises `UnsupportedWorkload` if a block has too few registers.
     """
-    words = stream.width // 4 * (1 if stream.transfer is Transfer.WRITE else stream.ilp)
+    words = max(1, stream.width // 4) * (1 if stream.transfer is Transfer.WRITE else stream.ilp)
     needed = words + _OTHER_REGISTERS
     threads = next(size for size in _BLOCK_SIZES if needed <= min(SM_REGISTERS // size, MAX_THREAD_REGISTERS))
     if stream.threads > threads:
