@@ -18,7 +18,7 @@ from tests.support.page_links import findings_without_plot
 ROOT = Path(__file__).parents[2]
 GPUS = ("h100", "h200")
 MAX_BYTES = 12_000_000  # of a recording
-NEWER_THAN_RECORDINGS = ("widths.l1", "widths.shared", "widths.l2", "widths.dram")
+NEWER_THAN_RECORDINGS = ("widths.l1", "widths.shared", "widths.l2", "widths.dram", "memory_latency.")
 TEXTS = {"published", "method", "reason", "caveats", "experiment", "revised"}
 
 

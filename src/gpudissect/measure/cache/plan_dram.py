@@ -1,6 +1,7 @@
 """Latency of memory, by first accesses after a flush: over few pages, and over a footprint much larger than the L2.
 
-Its size is what the driver states (MT22 s4.1), as is that of shared memory.
+Its size is what the driver states (MT22 s4.1), as is that of shared memory. The way through textures and constant
+memory is longer: there, the same first accesses are those of these paths.
 """
 
 from functools import partial
@@ -11,7 +12,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.access_patterns import footprint
 from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.cache.plan_latency import FROM_ONE_SM, L2_TIMING, L2Timing, latency_estimate
-from gpudissect.measure.cache.plan_levels import L2, level_of
+from gpudissect.measure.cache.plan_levels import L2, absent, level_of, levels_of
 from gpudissect.measure.infer_confidence import BRACKETED, UNTRIED
 from gpudissect.measure.infer_latency import (
     lap_latency,
@@ -31,7 +32,7 @@ ATTRIBUTES = ("capacity", "hit_latency", "near_latency", "far_latency")
 LAP_LINKS = 16384
 TIMED_LINKS = 512  # where each access is timed
 CHAINS = 5
-MIN_STRIDE = 256
+MIN_STRIDE, PATH_STRIDE = 256, 512  # bytes; more than any line of constant and texture caches
 NARROW_SPAN = 4 << 20  # few pages, of any size
 FEW_PAGES, MIN_LARGE_PAGE = 4, 1 << 20
 MAX_TIMER_ERROR = 4.0  # cycles by which single accesses differ in a row of equal ones
@@ -57,7 +58,7 @@ def dram_plan(bench: Bench, known: Known) -> Plan:
     level, timing = level_of("l2", known), known[L2_TIMING]
     size = stated_by_driver("dram", "capacity", "memory_size", bench)
     is_uniform = level is not None and level.home_partition is None
-    latency = yield from _cold_latency("hit_latency", NARROW_SPAN, timing, bench, is_uniform)
+    latency = yield from _cold_latency(("dram", "hit_latency"), NARROW_SPAN, timing, bench, is_uniform)
     if level is None or level.home_partition is None or timing is None:
         reason = "first accesses show no near and far lines"
         partitions = without(Status.NOT_FOUND, "dram", reason, "near_latency", "far_latency")
@@ -102,28 +103,48 @@ def wide_dram_plan(bench: Bench, known: Known) -> Plan:
     """Latency over a footprint much larger than the L2, TLB misses included."""
     l2 = known[capacity_of("l2")] or 0
     span = min(max(WIDE_SPAN_IN_L2_SIZES * l2, MIN_WIDE_SPAN), MAX_WIDE_SPAN)
-    latency = yield from _cold_latency("wide_latency", span, None, bench)
+    latency = yield from _cold_latency(("dram", "wide_latency"), span, None, bench)
     return Outcome((latency,))
 
 
+def path_plan(element: str, bench: Bench, known: Known) -> Plan:
+    """Latency of memory through the caches of textures or of constants, over few pages."""
+    nearest, l2, tlb = level_of(element, known), level_of("l2", known), known[tlb_of("tlb_l1")]
+    if nearest is None:
+        return absent(element, known, "memory_latency")
+    small_pages = tlb is not None and tlb.page_size < MIN_LARGE_PAGE
+    span = FEW_PAGES * tlb.page_size if tlb is not None and small_pages else NARROW_SPAN
+    is_uniform, timing = l2 is not None and l2.home_partition is None, known[L2_TIMING]
+    path, emitted = nearest.path, (element, "memory_latency")
+    return Outcome(((yield from _cold_latency(emitted, span, timing, bench, is_uniform, path, PATH_STRIDE)),))
+
+
 def _cold_latency(
-    attribute: str, max_span: int, l2: L2Timing | None, bench: Bench, is_uniform: bool = False
+    emitted: tuple[str, str],
+    max_span: int,
+    l2: L2Timing | None,
+    bench: Bench,
+    is_uniform: bool = False,
+    path: Path | None = None,
+    min_stride: int = MIN_STRIDE,
 ) -> Ask[Estimate]:
     """Latency of first accesses over up to `max_span` bytes; `is_uniform`: all lines are equally far.
 
     By single accesses, so that a delayed one can be left out; by whole laps where the timing overhead is not known.
     Each chain is followed by another SM.
     """
-    path = Path.GLOBAL_L2 if bench.info.limit(Path.GLOBAL_L2) else Path.GLOBAL
+    seed = "dram" if path is None else path.value
+    path = path or (Path.GLOBAL_L2 if bench.info.limit(Path.GLOBAL_L2) else Path.GLOBAL)
+    element, attribute = emitted
     span = min(max_span, bench.info.limit(path))
     if not span:
-        return without(Status.NOT_SUPPORTED, "dram", "this device has no path to global memory", attribute)[0]
+        return without(Status.NOT_SUPPORTED, element, "this device has no path to global memory", attribute)[0]
     timing, links, method = Timing.EACH, TIMED_LINKS, TIMED_METHOD
     if l2 is None:
         timing, links, method = Timing.LAP, LAP_LINKS, LAP_METHOD
-    stride = max(MIN_STRIDE, span // links // MIN_STRIDE * MIN_STRIDE)
-    orders = [footprint(span, stride, bench.seed_for("dram", span, i)) for i in range(CHAINS)]
-    sms = bench.rng("dram", "sms").permutation(bench.info.sm_count)
+    stride = max(min_stride, span // links // min_stride * min_stride)
+    orders = [footprint(span, stride, bench.seed_for(seed, span, i)) for i in range(CHAINS)]
+    sms = bench.rng(seed, "sms").permutation(bench.info.sm_count)
     cold = partial(Chase, path=path, timing=timing, warmup=0, flush=True, alone=True)
     traces = yield [cold(order=order, sm=int(sms[i % sms.size])) for i, order in enumerate(orders)]
     if l2 is None:
@@ -136,7 +157,7 @@ def _cold_latency(
             latency, method = median, TIMED_METHOD.replace("trimmed mean", "median")
         latency = widened(latency, l2.deviation, min(CHAINS, sms.size))
     method, evidence = f"{method} {format_bytes(orders[0].span)}", tuple(trace.workload for trace in traces)
-    return latency_estimate("dram", attribute, latency, method, evidence, UNTRIED if l2 is None else BRACKETED)
+    return latency_estimate(element, attribute, latency, method, evidence, UNTRIED if l2 is None else BRACKETED)
 
 
 EXPERIMENTS = (
@@ -147,6 +168,15 @@ EXPERIMENTS = (
         element="dram",
         needs=(L2, L2_TIMING, tlb_of("tlb_l1")),
         revises=("dram.hit_latency", "l2.miss_penalty"),
+    ),
+    *(
+        Experiment(
+            Key(f"memory_latency.{element}"),
+            partial(path_plan, element),
+            ("memory_latency",),
+            needs=(levels_of(element), L2, L2_TIMING, tlb_of("tlb_l1")),
+        )
+        for element in ("texture", "constant_l1")
     ),
     Experiment(Key("latency.wide_dram"), wide_dram_plan, ("wide_latency",), element="dram", needs=(capacity_of("l2"),)),
 )
