@@ -19,8 +19,9 @@ RANDOM = {(name, what) for name in ("l1", "readonly", "texture") for what in ("m
 MORE_TAGS_THAN_LINES = {("l1", what) for what in ("sets", "ways", "index_function", "max_miss_rate")}
 """An H200's L1 has tags for more lines than it has room for, which no simulated cache has."""
 TRANSLATED = {("dram", "wide_latency")}  # the share of TLBs, if those were not found
-NOT_IN_A_FILE = {("shared", "conflict_latency"), ("l1", "write_rate")}
-"""A result has no numbers for half warps, nor for what an L2 that was not measured takes."""
+PATHS = {(element, "memory_latency") for element in ("texture", "constant_l1")}
+NOT_IN_A_FILE = {("shared", "conflict_latency"), ("l1", "write_rate"), *PATHS}
+"""A result has no numbers for half warps, nor for an L2 that was not measured; a file has one memory latency."""
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +39,14 @@ def discover(spec, options):
 
 
 def differences(one, other):
-    """What one found, if only a lower bound, and the other did not; a GPU file holds no lists by SM."""
+    """What one found, if only a lower bound, and the other did not; a GPU file holds no such lists."""
     others = {(finding.element, finding.attribute): finding for finding in other.findings}
     found = {(finding.element, finding.attribute): finding for finding in one.findings}
     return {
         name
         for name, finding in found.items()
         if (finding.value, finding.low) != (None, None)
-        and not finding.attribute.endswith("_by_sm")
+        and not finding.attribute.endswith(("_by_sm", "_by_width"))
         and not _same(finding, others[name])
     }
 

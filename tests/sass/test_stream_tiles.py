@@ -142,3 +142,25 @@ def test_the_end_waits_for_every_thread(arch, path, transfer):
         assert skips and skips[-1].predicate, "a block that another replaces would wait, too"
     clocks = [at for at, i in enumerate(code) if i.reads_clock]
     assert len(clocks) == 2 and clocks[0] < min(accesses) and barriers[1] < clocks[1]
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_120"])
+@pytest.mark.parametrize(
+    ("path", "name", "pattern"),
+    [(Path.READONLY, "LDG", r"LDG\.E(\.U8|\.64|\.128)?\.CONSTANT(\.SYS)?"), (Path.TEXTURE, "TLD", r"TLD(\.SCR)?\.LZ")],
+)
+@pytest.mark.parametrize(("width", "ilp"), [(1, 4), (4, 4), (8, 4), (16, 2)])
+def test_fetches_are_in_flight_together(arch, path, name, pattern, width, ilp):
+    code = code_of(arch, path, Transfer.READ, width, ilp, 1024)
+    first, last = (at for at, i in enumerate(code) if "SR_GLOBALTIMER" in i.operands)
+    ends = [end for end, i in enumerate(code) if i.target is not None and first < i.target <= end < last]
+    loops = [code[code[end].target : end + 1] for end in ends]
+    loop = min((each for each in loops if any(i.name == name for i in each)), key=len)
+    fetches = [at for at, i in enumerate(loop) if i.name == name]
+    assert len(fetches) == ilp and all(re.fullmatch(pattern, loop[at].opcode) for at in fetches)
+    assert not any(i.name in ("LDL", "STL", "ST", "STG") for i in loop)
+    loaded = set()
+    for at, i in enumerate(loop[: fetches[-1] + 1]):
+        assert not loaded & set(i.registers[1 if at in fetches else 0 :]), f"{i} needs an earlier fetch"
+        loaded |= {i.registers[0]} if at in fetches else set()
+    assert len(loaded) == ilp

@@ -53,6 +53,7 @@ def processor_of(gpu: GpuTable) -> sm.Processor | None:
         return None
     single, schedulers = frozenset(table.single.value), table.schedulers.value
     sms, clock, l1 = gpu.chip.sm_count.value, gpu.chip.clock_hz.value, bandwidth.l1
+    texture = _values(bandwidth.texture) if bandwidth.texture else None
     operations = {
         instruction: _operation(gpu, instruction, unit, 1 if unit.pipe in single else schedulers)
         for instruction, unit in gpu.units.items()
@@ -66,6 +67,7 @@ def processor_of(gpu: GpuTable) -> sm.Processor | None:
         dram=_bandwidth(bandwidth.dram, clock),
         l2=_bandwidth(bandwidth.l2, clock) if bandwidth.l2 else None,
         l1=_private_bandwidth(l1) if l1 else None,
+        texture=sm.Fetches(**texture) if texture else None,
         launches=sm.Launches(**_values(launch)),
         **(_values(table) | {"single": single}),
     )

@@ -217,12 +217,20 @@ class RateTable(Table):
     write_rate: Sourced[Rate]
 
 
+class FetchTable(Table):
+    """Texture fetches of an SM that hit its texture cache: B/cycle, and cycles from one of a warp to the next."""
+
+    read_rate: Sourced[Rate]
+    access_interval: Sourced[Cycles]
+
+
 class BandwidthTables(Table):
     """Bandwidths by level."""
 
     dram: BandwidthTable
     l2: BandwidthTable | None = None
     l1: RateTable | None = None
+    texture: FetchTable | None = None
 
 
 class LaunchTable(Table):

@@ -30,7 +30,7 @@ OrderName = StrEnum("OrderName", "SEQUENTIAL RANDOM")
 PathName = StrEnum("PathName", "GLOBAL GLOBAL_L2 READONLY TEXTURE CONSTANT SHARED CLUSTER TMA CODE NOTHING")
 TimingName = StrEnum("TimingName", "EACH LAP COUNT")
 AccessName = StrEnum("AccessName", "RESIDENT STREAMING RANDOM")
-StreamPath = StrEnum("StreamPath", "GLOBAL GLOBAL_L2 SHARED CLUSTER TMA")
+StreamPath = StrEnum("StreamPath", "GLOBAL GLOBAL_L2 READONLY TEXTURE SHARED CLUSTER TMA")
 TransferName = StrEnum("TransferName", "READ WRITE COPY")
 
 

@@ -13,6 +13,8 @@ MAX_COPY_BYTES = 64 << 10
 """Of one bulk copy: three of them fit into the shared memory of a block."""
 ACCESS_WIDTHS = (1, 2, 4, 8, 16)
 """Bytes of one load or store of a thread."""
+READ_PATHS = (Path.READONLY, Path.TEXTURE, Path.CLUSTER, Path.TMA)
+"""Paths on which a stream can only read."""
 MAX_IN_FLIGHT = 32
 MAX_THREADS = 1024
 MAX_RUN_BYTES = 1 << 60
@@ -38,9 +40,9 @@ class Stream:
     Attributes:
         path: the way to memory. GLOBAL goes through the L1, GLOBAL_L2 bypasses it: blocks alternate in tiles of
             `threads` x `ilp` x `width` bytes, each with the same tiles in every pass, so that they may stay in its L1.
-            SHARED: every block traverses its own shared memory. CLUSTER: every block reads the shared memory of the
-            next block of its cluster. TMA: one thread per block starts bulk copies into its shared memory and awaits
-            them.
+            So they do on READONLY and on TEXTURE, where an access fetches a texel of `width` bytes. SHARED: every block
+            traverses its own shared memory. CLUSTER: every block reads the shared memory of the next block of its
+            cluster. TMA: one thread per block starts bulk copies into its shared memory and awaits them.
         transfer: direction. COPY reads `footprint` bytes and writes them elsewhere.
         footprint: bytes traversed in one pass; on SHARED and CLUSTER per block.
         blocks, threads: number of blocks, and threads per block. Blocks that do not fit onto the GPU at once run when
@@ -87,7 +89,7 @@ class Stream:
         yield from self._copy_problems() if self.path is Path.TMA else self._tile_problems()
         if self.path is Path.CLUSTER and self.cluster < 2:
             yield "on path 'cluster' every block reads from the next one: a cluster needs two blocks or more"
-        if self.path in (Path.CLUSTER, Path.TMA) and self.transfer is not Transfer.READ:
+        if self.path in READ_PATHS and self.transfer is not Transfer.READ:
             yield f"a stream on path {self.path.value!r} can only read, not {self.transfer.value}"
         if self.waves > 1 and (self.path not in (Path.GLOBAL, Path.GLOBAL_L2) or self.passes > 1):
             yield "waves are supported only on paths 'global' and 'global_l2', in one pass each"

@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpudissect.catalogue.load import load
+from gpudissect.device.simulated.gpu import SimulatedGpu
+from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
+from gpudissect.simulation.sm.description import Fetches
+from gpudissect.workload import Path
 from gpudissect.workload.stream import ACCESS_WIDTHS
+from tests.support.driving import estimates
+from tests.support.one_cache import levels
 from tests.support.steady_gpu import CLOCK, INFO, SMS, Level, SteadyGpu
 from tests.support.steady_survey import LoggingGpu, found
 
@@ -53,3 +60,27 @@ def test_wide_accesses_take_what_the_search_has_measured():
 def test_without_streams_nothing_is_found(element):
     missing = by_width(SteadyGpu(replace(INFO, streams=())), element)
     assert missing.status is Status.NOT_FOUND and missing.value is None
+
+
+H200 = load("h200")
+TEXTURES = {"levels.texture": levels(128, "texture", Path.TEXTURE), "capacity.texture": 128 << 10}
+
+
+def texture_rates(fetches):
+    processor = replace(H200.processor(), texture=fetches)
+    gpu = SimulatedGpu(H200.hierarchy(), spec="sim:test", name="test", noise=Noise(seed=1), processor=processor)
+    found = estimates(gpu, ["bandwidth.texture.read"], known=TEXTURES)
+    return found["texture", "read_rate"], found["texture", "read_rate_by_width"]
+
+
+@settings(max_examples=8, deadline=None)
+@given(rate=st.floats(16, 128), interval=st.floats(1, 8))
+def test_texture_fetches_are_limited_by_their_number_and_their_bytes(rate, interval):
+    found, by_width = texture_rates(Fetches(rate, interval))
+    expected = [min(rate, 32 * width / interval) for width in ACCESS_WIDTHS]
+    assert by_width.value == pytest.approx(expected, rel=0.05)
+    assert found.value == pytest.approx(max(expected), rel=0.05) and "16 bytes" in found.caveats[2]
+
+
+def test_a_gpu_file_without_texture_rates_supports_none():
+    assert {each.status for each in texture_rates(None)} == {Status.NOT_SUPPORTED}

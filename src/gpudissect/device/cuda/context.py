@@ -115,14 +115,15 @@ class CudaContext:
         (status,) = call(*arguments, self._stream)
         self.check(status, f"{what} failed", KernelFailed)
 
-    def create_texture(self, address: int, size: int) -> int:
-        """A texture object over `size` bytes of 32-bit texels. It lives until `close`."""
+    def create_texture(self, address: int, size: int, width: int = 4) -> int:
+        """A texture object over `size` bytes in texels of `width` bytes. It lives until `close`."""
         driver = self.driver
         resource = driver.CUDA_RESOURCE_DESC()
         resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_LINEAR
         resource.res.linear.devPtr = address
-        resource.res.linear.format = driver.CUarray_format.CU_AD_FORMAT_UNSIGNED_INT32
-        resource.res.linear.numChannels = 1
+        bits = 8 * min(width, 4)
+        resource.res.linear.format = driver.CUarray_format[f"CU_AD_FORMAT_UNSIGNED_INT{bits}"]
+        resource.res.linear.numChannels = max(1, width // 4)
         resource.res.linear.sizeInBytes = size
         sampling = driver.CUDA_TEXTURE_DESC()
         sampling.flags = _READ_AS_INTEGER

@@ -60,7 +60,7 @@ def _codes(batch: Iterable[Workload], capability: tuple[int, int]) -> Iterator[C
             match workload:
                 case Mix():
                     yield build_body(workload, capability).code
-                case Stream(path=Path.GLOBAL | Path.GLOBAL_L2 | Path.SHARED):
+                case Stream(path=Path.GLOBAL | Path.GLOBAL_L2 | Path.READONLY | Path.TEXTURE | Path.SHARED):
                     yield tile_code(workload)
 
 

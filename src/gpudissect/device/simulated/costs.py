@@ -41,9 +41,12 @@ class Tier:
 def tiers_of(path: Path, processor: Processor, hierarchy: Hierarchy) -> list[Tier]:
     """The tiers of a path with a known bandwidth, nearest first, memory last."""
     route, tiers = hierarchy.routes[path], []
+    near, fetches = processor.l1, processor.texture
+    if path is Path.TEXTURE and fetches is not None:
+        near = Bandwidth(fetches.read_rate, fetches.read_rate, fetches.read_rate)
     for name, latency in zip(route.caches, route.latency, strict=True):
         cache, private = hierarchy.caches[name], hierarchy.caches[name].scope is Scope.SM
-        bandwidth = processor.l1 if private else processor.l2
+        bandwidth = near if private else processor.l2
         if bandwidth is None:
             continue
         partitioned = hierarchy.partition is not None and hierarchy.partition.cache == name

@@ -8,7 +8,7 @@ from gpudissect import __version__
 from gpudissect.device.base import Device
 from gpudissect.device.simulated.memory import Memory, region, seeds
 from gpudissect.device.simulated.noise import Noise
-from gpudissect.device.simulated.throughput import STREAM_PATHS, SimulatedSms, launch_methods
+from gpudissect.device.simulated.throughput import SimulatedSms, launch_methods, stream_paths
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError, OutOfMemory, UnsupportedWorkload, UsageError
 from gpudissect.simulation.cache.check import check_hierarchy
@@ -64,11 +64,7 @@ class SimulatedGpu(Device):
             facts={"clock_hz": hierarchy.clock_hz, **limits, **facts},
             environment={"simulator": f"gpudissect {__version__}"},
             catalogue=catalogue,
-            streams=tuple(
-                path
-                for path, needed in STREAM_PATHS.items()
-                if path in hierarchy.routes and processor and processor.operations.keys() >= set(needed)
-            ),
+            streams=stream_paths(hierarchy, processor),
             instructions=tuple(item for item in Instruction if item in processor.operations) if processor else (),
             launch_methods=launch_methods(processor.launches) if processor else (),
         )

@@ -24,6 +24,8 @@ from gpudissect.workload.stream import MAX_TIMED_BLOCKS
 STREAM_PATHS: Mapping[Path, tuple[Instruction, ...]] = {
     Path.GLOBAL: (Instruction.LDG,),
     Path.GLOBAL_L2: (Instruction.LDG,),
+    Path.READONLY: (Instruction.LDG,),
+    Path.TEXTURE: (Instruction.LDG,),
     Path.SHARED: (Instruction.LDS, Instruction.STS),
 }
 """Paths of streams, each with the instructions that a GPU file must describe for them."""
@@ -38,6 +40,18 @@ STREAM_DEVIATION = 0.01  # relative standard deviation of runs at a jitter of 1
 LAUNCH_DEVIATION = {Clock.HOST: 0.1, Clock.GPU: 0.002}
 HOST_OUTLIER_RATIO = 100  # frequency of delays of the host, relative to outliers of a GPU's clock
 HOST_DELAY_MEAN = 10_000.0  # ns
+
+
+def stream_paths(hierarchy: Hierarchy, processor: Processor | None) -> tuple[Path, ...]:
+    """The paths on which a GPU runs streams: those with a route and a description of what they need."""
+    if processor is None:
+        return ()
+    unknown = {path for path, rate in ((Path.READONLY, processor.l1), (Path.TEXTURE, processor.texture)) if not rate}
+    return tuple(
+        path
+        for path, needed in STREAM_PATHS.items()
+        if path in hierarchy.routes.keys() - unknown and processor.operations.keys() >= set(needed)
+    )
 
 
 def launch_methods(launches: Launches) -> tuple[LaunchMethod, ...]:
@@ -233,6 +247,8 @@ class SimulatedSms:
         size, operation = WARP_SIZE * stream.width, self.processor.operations[Instruction.LDG]
         interval = operation.interval * max(1.0, stream.width / 4)
         rate = tier.rate(stream.transfer)
+        if stream.path is Path.TEXTURE and (fetches := self.processor.texture) is not None:
+            interval = max(fetches.access_interval, size / fetches.read_rate)
         if tier.private:
             return (Cost(operation.pipe, max(interval, size / rate), tier.latency),)
         service = size / (rate * sm_share(self.processor, wave.share))

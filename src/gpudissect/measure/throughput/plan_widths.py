@@ -2,27 +2,34 @@
 
 Widths from 4 bytes on are among the configurations that the search for the bandwidth has run. Narrower ones are run
 here, with as many threads and accesses in flight as the fastest of these and as an SM can have: what limits them is the
-number of accesses, of which more in flight never cost any.
+number of accesses, of which more in flight never cost any. Of the read-only and the texture cache, where an access is
+one texel, every width is run so: a search would take long, and the read-only cache of most GPUs is their L1.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
 from gpudissect.estimate import Series, Status
+from gpudissect.measure.cache.plan_capacity import capacity_of
+from gpudissect.measure.cache.plan_levels import absent, levels_of
 from gpudissect.measure.infer_confidence import BANDWIDTH
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.measure.throughput import stream_search
-from gpudissect.measure.throughput.infer_throughput import fastest
-from gpudissect.measure.throughput.plan_sm_bandwidth import bytes_per_cycle
+from gpudissect.measure.throughput.infer_throughput import fastest, is_rising
+from gpudissect.measure.throughput.plan_sm_bandwidth import L1_FRACTION, NO_L1_BOUND, PER_SM, bytes_per_cycle
 from gpudissect.measure.throughput.rate_estimates import Surface
 from gpudissect.measure.throughput.stream_search import Bandwidth, Configuration, bandwidth_of, resident_blocks
+from gpudissect.units import format_bytes
 from gpudissect.vocabulary import unit_of
-from gpudissect.workload import Transfer
+from gpudissect.workload import Path, Stream, Transfer
 from gpudissect.workload.digest import digest
 from gpudissect.workload.stream import ACCESS_WIDTHS
 
-ILPS = (4, 8)
+ILPS, PATH_ILPS = (4, 8), (1, 2, 4)
+PATH_RUN_BYTES = 16 << 20  # of an SM and a run
+BY_WIDTH = "read_rate_by_width"
 METHOD = "bytes over time, the fastest of some configurations for each number of bytes that a thread reads at a time"
 
 
@@ -50,6 +57,37 @@ def widths_plan(element: str, attribute: str, bench: Bench, known: Known) -> Pla
     return _outcome(element, attribute, rates, (*level.surface.evidence, *map(digest, batch)))
 
 
+def path_plan(element: str, path: Path, bench: Bench, known: Known) -> Plan:
+    """Rate at which one SM reads its read-only or texture cache, all SMs at once, and that of each width."""
+    levels, capacity = known[levels_of(element)], known[capacity_of(element)]
+    attributes = ("read_rate", BY_WIDTH)
+    if levels.level(element) is None:
+        return absent(element, known, *attributes)
+    if (reason := stream_search.why_no_streams(path, bench)) is not None:
+        return Outcome(without(Status.NOT_SUPPORTED, element, reason, *attributes))
+    if capacity is None:
+        return Outcome(without(Status.NOT_FOUND, element, "its capacity was not found", *attributes))
+    footprint = capacity // L1_FRACTION
+    streams: list[Stream] = []
+    for width in ACCESS_WIDTHS:
+        for shape in _fullest(width, PATH_ILPS, bench, footprint):
+            tiles, blocks = footprint // shape.in_flight, shape.blocks_per_sm * bench.info.sm_count
+            passes = max(1, shape.narrowed(PATH_RUN_BYTES) // (tiles * shape.in_flight))
+            streams.append(shape.stream(path, Transfer.READ, tiles * blocks * shape.tile, blocks, passes))
+    best = yield from stream_search.measure_best(streams, bytes_per_cycle(bench))
+    rates: dict[int, float] = {}
+    for stream, rate in zip(streams, best.rates, strict=True):
+        rates[stream.width] = max(rates.get(stream.width, 0.0), rate.rate)
+    caveats = (f"over {format_bytes(footprint)} of each SM", PER_SM, f"{best.best.width} bytes for each access")
+    estimate = stream_search.bandwidth_estimate(element, "read_rate", best, NO_L1_BOUND, caveats)
+    in_flight = [stream.blocks * stream.threads * stream.ilp * stream.width for stream in streams]
+    if len(rates) < len(ACCESS_WIDTHS) or is_rising(in_flight, [rate.rate for rate in best.rates]):
+        reason = f"at least {best.first.rate:.4g} B/cycle: so small a cache does not hold what is in flight"
+        return Outcome(without(Status.NOT_FOUND, element, reason, *attributes, evidence=best.evidence))
+    others = _outcome(element, BY_WIDTH, rates, best.evidence)
+    return replace(others, estimates=(estimate, *others.estimates))
+
+
 def _rates_of(surface: Surface) -> dict[int, float]:
     """The rate of the fastest configuration of each width that the search has run."""
     rates: dict[int, float] = {}
@@ -62,13 +100,25 @@ def _rates_of(surface: Surface) -> dict[int, float]:
 def _candidates(level: Bandwidth, width: int, bench: Bench) -> list[Configuration]:
     """Configurations of a width: like the fastest of the search, and with as many threads as fit onto an SM."""
     best = stream_search.configuration_at(level.surface, fastest(level.surface.first))
-    fullest = max(
-        stream_search.resident_configurations(bench.info), key=lambda shape: shape.blocks_per_sm * shape.threads
-    )
-    shapes = [replace(shape, width=width, ilp=ilp) for shape in (best, fullest) for ilp in ILPS]
+    shapes = [replace(best, width=width, ilp=ilp) for ilp in ILPS] + _fullest(width, ILPS, bench)
     waves = best.blocks_per_sm > resident_blocks(best, bench.info)
     limits = {shape: resident_blocks(shape, bench.info) for shape in dict.fromkeys(shapes)}
     return [shape for shape, limit in limits.items() if limit and (waves or shape.blocks_per_sm <= limit)]
+
+
+def _fullest(width: int, ilps: tuple[int, ...], bench: Bench, max_in_flight: float = math.inf) -> list[Configuration]:
+    """The configurations of a width with most threads on an SM, for each number of accesses of a thread in flight."""
+    resident = stream_search.resident_configurations(bench.info)
+    shapes = [[replace(shape, width=width) for shape in resident if shape.ilp == ilp] for ilp in ilps]
+    fitting = [
+        [
+            each
+            for each in some
+            if each.blocks_per_sm <= resident_blocks(each, bench.info) and each.in_flight <= max_in_flight
+        ]
+        for some in shapes
+    ]
+    return [max(some, key=lambda shape: shape.blocks_per_sm * shape.threads) for some in fitting if some]
 
 
 def _outcome(element: str, attribute: str, rates: Mapping[int, float], evidence: tuple[str, ...]) -> Outcome:
@@ -88,9 +138,17 @@ EXPERIMENTS = tuple(
         needs=(bandwidth_of(element, Transfer.READ),),
     )
     for element, attribute in (
-        ("l1", "read_rate_by_width"),
-        ("shared", "read_rate_by_width"),
+        ("l1", BY_WIDTH),
+        ("shared", BY_WIDTH),
         ("l2", "read_bandwidth_by_width"),
         ("dram", "read_bandwidth_by_width"),
     )
+) + tuple(
+    Experiment(
+        bandwidth_of(element, Transfer.READ),
+        partial(path_plan, element, path),
+        ("read_rate", BY_WIDTH),
+        needs=(levels_of(element), capacity_of(element)),
+    )
+    for element, path in (("readonly", Path.READONLY), ("texture", Path.TEXTURE))
 )

@@ -65,6 +65,8 @@ def why_no_streams(path: Path, bench: Bench) -> str | None:
         return None
     if Origin.SIMULATED in (info.origin, info.recorded_origin):
         return "the GPU file of this simulated GPU states no bandwidth for this path"
+    if info.origin is Origin.REPLAYED:
+        return "the recording was made before there were streams on this path"
     return "this device runs no streams on this path"
 
 
@@ -252,16 +254,16 @@ class BestStream:
     evidence: tuple[str, ...]  # digests of all streams
 
 
-def measure_best(streams: Sequence[Stream]) -> Ask[BestStream]:
-    """Run all streams, and the fastest again."""
+def measure_best(streams: Sequence[Stream], read: Callable[[Trace], Throughput] = bytes_per_second) -> Ask[BestStream]:
+    """Run all streams, and the fastest again; `read` gives the throughput of a trace."""
     streams = [replace(stream, runs=FEW_RUNS) for stream in streams]
     traces = yield streams
-    rates = tuple(bytes_per_second(trace) for trace in traces)
+    rates = tuple(map(read, traces))
     best = infer_throughput.fastest(rates)
     repeated = replace(streams[best], runs=FEW_REPEAT_RUNS, repetition=1)
     (trace,) = yield [repeated]
     evidence = tuple(digest(stream) for stream in (*streams, repeated))
-    return BestStream(rates, repeated, rates[best], bytes_per_second(trace), evidence)
+    return BestStream(rates, repeated, rates[best], read(trace), evidence)
 
 
 def bandwidth_estimate(

@@ -131,6 +131,14 @@ class Bandwidth:
 
 
 @dataclass(frozen=True)
+class Fetches:
+    """Texture fetches of one SM that hit its texture cache."""
+
+    read_rate: float  # B/cycle
+    access_interval: float  # cycles from one fetch of a warp to the next, at least
+
+
+@dataclass(frozen=True)
 class Launches:
     """Cost of starting work: kernels in nanoseconds, the replacement of a block in cycles."""
 
@@ -158,6 +166,7 @@ class Processor:
     launches: Launches
     l2: Bandwidth | None = None  # of the whole GPU; None without an L2
     l1: Bandwidth | None = None  # of one SM; None without an L1
+    texture: Fetches | None = None  # None if not described
     issue_interval: int = 1  # cycles from one issue of a scheduler to the next
     issue_width: int = 1  # independent instructions of one warp that may be issued at once
     register_banks: int | None = None  # of a scheduler; each reads one register per cycle. None for no limit

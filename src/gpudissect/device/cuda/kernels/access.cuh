@@ -11,7 +11,15 @@ struct Access {
 
 __device__ __forceinline__ Access load(ADDRESS address) {
     Access access;
-#if WIDTH == 1
+#ifdef PATH_TEXTURE  // a fetch returns four words, of which one to four are used
+    u32 texel[4];
+    asm volatile("tex.1d.v4.u32.s32 {%0, %1, %2, %3}, [%4, {%5}];"
+                 : "=r"(texel[0]), "=r"(texel[1]), "=r"(texel[2]), "=r"(texel[3])
+                 : "l"(address.texture), "r"(address.texel)
+                 : "memory");
+#pragma unroll
+    for (u32 w = 0; w < ACCESS_WORDS; ++w) access.words[w] = texel[w];
+#elif WIDTH == 1
     asm volatile(LOAD_BY ".u8 %0, [%1];" : "=r"(access.words[0]) : ADDRESS_IN(address) : "memory");
 #elif WIDTH == 2
     asm volatile(LOAD_BY ".u16 %0, [%1];" : "=r"(access.words[0]) : ADDRESS_IN(address) : "memory");

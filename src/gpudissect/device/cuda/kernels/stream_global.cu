@@ -1,4 +1,5 @@
-// Blocks read, write or copy global memory, through the L1 (-DPATH_GLOBAL) or past it (-DPATH_GLOBAL_L2), in tiles of
+// Blocks read, write or copy global memory, through the L1 (-DPATH_GLOBAL) or past it (-DPATH_GLOBAL_L2), or read it
+// through the read-only cache (-DPATH_READONLY) or as texels of WIDTH bytes (-DPATH_TEXTURE), in tiles of
 // blockDim.x x ILP x WIDTH bytes: block b has tiles b, b + stride, ..., the same ones in every pass, and so have blocks
 // b + stride, b + 2 stride, ..., of later waves.
 // Further macros: see tile.cuh; -DTHREADS is the maximum for a block, which leaves enough registers.
@@ -20,10 +21,25 @@
 #define LOAD_BY "ld.global.cg"
 #endif
 #define STORE_BY "st.global.cg"
-#else
-#error "compile with one of -DPATH_GLOBAL, -DPATH_GLOBAL_L2"
+#elif defined(PATH_READONLY)
+#define LOAD_BY "ld.global.nc"
+#elif !defined(PATH_TEXTURE)
+#error "compile with one of -DPATH_GLOBAL, -DPATH_GLOBAL_L2, -DPATH_READONLY, -DPATH_TEXTURE"
 #endif
+#ifdef PATH_TEXTURE
+struct Texel {
+    unsigned long long texture;
+    unsigned texel;
+    __device__ __forceinline__ Texel operator+(unsigned step) const { return {texture, texel + step}; }
+    __device__ __forceinline__ void operator+=(unsigned step) { texel += step; }
+};
+#define ADDRESS Texel
+#define STEP 1
+#define FROM(source, first) {source, static_cast<u32>(first)}
+#else
 #define ADDRESS u64
+#define FROM(source, first) (source) + (first)
+#endif
 #define ADDRESS_IN "l"
 #include "tile.cuh"
 
@@ -34,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                   u64 salt) {
     const u32 tiles = static_cast<u32>(tiles_), stride = static_cast<u32>(stride_), passes = static_cast<u32>(passes_);
     const u32 index = blockIdx.x % stride, count = index < tiles ? (tiles - index - 1) / stride + 1 : 0;
-    const u32 tile = blockDim.x * (ILP * WIDTH);
+    const u32 tile = blockDim.x * (ILP * STEP);
     const u64 step = static_cast<u64>(stride) * tile;  // to the next tile of this block
     const u64 first = static_cast<u64>(index) * tile + first_access();
 #if defined(TRANSFER_READ)
@@ -46,7 +62,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const u64 begin = timer_ns(), begin_cycles = sm_cycles();
 #pragma unroll 1
     for (u32 pass = 0; pass < passes; ++pass) {
-        u64 from = source + first, to = target + first;
+        ADDRESS from = FROM(source, first);
+        u64 to = target + first;
 #pragma unroll 1
         for (u32 left = count; left != 0; --left) {
 #if defined(TRANSFER_READ)

@@ -6,15 +6,18 @@
 #include "access.cuh"
 #include "words.cuh"
 
-#define ACCESS_STRIDE (LANES * WIDTH)            // bytes from one access of a thread to its next
+#ifndef STEP
+#define STEP WIDTH  // from one access to the next, in the unit of an address
+#endif
+#define ACCESS_STRIDE (LANES * STEP)             // from one access of a thread to its next
 #define PATTERN_MASK (LANES * WIDTH / 4 - 1)     // of the words that WRITE leaves: all groups leave the same
 
 // Bits by which an access of 1 or 2 bytes stands above the start of its word: the same in every access of a thread.
 #define SHIFT (WIDTH < 4 ? threadIdx.x % LANES * WIDTH % 4 * 8 : 0)
 
-// Byte offset of the first access of this thread within a tile, which has blockDim.x x ILP x WIDTH bytes.
+// Offset of the first access of this thread within a tile, which has blockDim.x x ILP x WIDTH bytes.
 __device__ __forceinline__ u32 first_access() {
-    return threadIdx.x / LANES * (ILP * ACCESS_STRIDE) + threadIdx.x % LANES * WIDTH;
+    return threadIdx.x / LANES * (ILP * ACCESS_STRIDE) + threadIdx.x % LANES * STEP;
 }
 
 __device__ __forceinline__ void load_all(Access (&loaded)[ILP], ADDRESS address) {

@@ -77,7 +77,7 @@ def tile_code(stream: Stream) -> Code:
 
 
 class GlobalStream(Backend):
-    """Paths GLOBAL and GLOBAL_L2: blocks take the tiles of a footprint in global memory one after the other.
+    """Paths GLOBAL, GLOBAL_L2 and READONLY: blocks take the tiles of a footprint in global memory one after the other.
 
     What was read is summed up and compared; what was written or copied is read back after each run, and inverted, so
     that no run can pass for having written what the one before it left.
@@ -132,6 +132,19 @@ class GlobalStream(Backend):
     def _launch(self, name: str, address: int, *arguments: int) -> None:
         kernel = self._context.kernel("stream_words.cu", name)
         self._context.launch(kernel, _GRID, _THREADS, 0, address, self._stream.footprint // 4, *arguments)
+
+
+class TextureStream(GlobalStream):
+    """Path TEXTURE: blocks fetch the tiles of a footprint, one texel of `width` bytes for each access."""
+
+    def _prepare(self, stream: Stream, context: CudaContext, arena: Arena, max_shared: int) -> None:
+        super()._prepare(stream, context, arena, max_shared)
+        self._texture = context.create_texture(self._source, stream.footprint, stream.width)
+
+    def arguments(self, reports: int, run: int) -> list[int]:
+        """As ``kernels/stream_global.cu`` takes them."""
+        reports, _, *others = super().arguments(reports, run)
+        return [reports, self._texture, *others]
 
 
 class SharedStream(Backend):
@@ -209,6 +222,8 @@ class BulkStream(Backend):
 BACKENDS: dict[Path, type[Backend]] = {
     Path.GLOBAL: GlobalStream,
     Path.GLOBAL_L2: GlobalStream,
+    Path.READONLY: GlobalStream,
+    Path.TEXTURE: TextureStream,
     Path.SHARED: SharedStream,
     Path.CLUSTER: ClusterStream,
     Path.TMA: BulkStream,

@@ -30,7 +30,7 @@ _MIN_CLOCK_NS = 20_000
 and where blocks begin and end beside others, the time between the reads varies: from shorter blocks an H200 seemed to
 run at 1.90 to 2.10 GHz."""
 _MIN_CLOCK_SHARE = 0.25  # of a run that a block takes on average, at least: only of blocks that do not come and go
-_CYCLES_BY_BLOCK = (Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED)  # paths whose traces hold the cycles of every block
+_WITHOUT_CYCLES = (Path.CLUSTER, Path.TMA)  # paths whose traces do not hold the cycles of every block
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,6 @@ def _trace(stream: Stream, runs: Sequence[StreamRun], device: str, shared: int) 
         "nanoseconds": np.array([run.nanoseconds for run in runs], np.int64),
         "bytes": np.full(len(runs), stream.moved, np.int64),
     }
-    if stream.path in _CYCLES_BY_BLOCK and stream.blocks <= MAX_TIMED_BLOCKS:
+    if stream.path not in _WITHOUT_CYCLES and stream.blocks <= MAX_TIMED_BLOCKS:
         arrays["cycles"] = np.stack([run.cycles for run in runs])
     return Trace(workload=digest(stream), arrays=arrays, context=context)
