@@ -125,3 +125,19 @@ def test_a_source_with_headers_of_the_host_is_compiled_by_nvcc(tmp_path):
     path.write_text("#include <cstdio>\n__global__ void k() { wrong; }\n")
     with pytest.raises(KernelFailed, match=r"program.cu.*wrong.*nvcc was used"):
         read_user_code(path, None, "sm_90")
+
+
+@pytest.mark.parametrize(
+    ("body", "target"),
+    [
+        ("wgmma.fence.sync.aligned;", "sm_90a"),
+        ("setmaxnreg.dec.sync.aligned.u32 40;", "sm_90a"),
+        ("membar.gl;", "sm_90"),
+    ],
+)
+def test_a_source_with_instructions_of_hopper_alone_is_compiled_for_it(tmp_path, body, target):
+    (tmp_path / "body.h").write_text(f'#define BODY asm volatile("{body}")\n')
+    (tmp_path / "k.cu").write_text('#include "body.h"\nextern "C" __global__ void k() { BODY; }\n')
+    module = read_user_code(tmp_path / "k.cu", None, "sm_90").module
+    assert module.target == target
+    assert assemble(module.text, "sm_90").kernels

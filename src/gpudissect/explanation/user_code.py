@@ -18,6 +18,10 @@ PTX, CUDA = ".ptx", ".cu"
 """Endings of files; any other file is machine code."""
 MAX_SECOND_MESSAGE = 100  # characters of the error of nvcc, before the reason for nvcc
 _SPECIFIC = re.compile(r"^\s*\.target\s+(sm_\d+)([af])\b", re.MULTILINE)  # code for this architecture or family alone
+_WITH_SPECIFIC = "compute_90"  # its warpgroup matrix instructions exist for this architecture alone
+_NEEDS_SPECIFIC = re.compile(
+    r"\bwgmma\.|\bsetmaxnreg\.|\b__CUDA_ARCH_FEAT_SM90_ALL\b"
+)  # what code for sm_90a alone has
 _NEWER = re.compile(r"Unsupported \.version .* current version is '(\d+\.\d+)'")  # of ptxas
 
 
@@ -73,8 +77,11 @@ def _compile(
     from gpudissect.device.cuda.compile import MissingHeader, compile_ptx, compiler_version
 
     virtual = architecture.replace("sm_", "compute_")
+    virtual += "a" if virtual == _WITH_SPECIFIC and _NEEDS_SPECIFIC.search(source) else ""
     try:
         text, lowered = compile_ptx(source, file.name, virtual, [file.parent], options, instance)
+        if virtual == _WITH_SPECIFIC and _NEEDS_SPECIFIC.search(text):  # in a header
+            text, lowered = compile_ptx(source, file.name, f"{virtual}a", [file.parent], options, instance)
         return text, lowered, {"nvrtc": compiler_version()}
     except ImportError:
         reason: GpudissectError = DeviceError("NVRTC is missing: pip install 'gpudissect[cuda13]'")

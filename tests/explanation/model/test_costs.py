@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpudissect.errors import UsageError
+from gpudissect.explanation.model.asynchronous import MATRIX_OPCODES
 from gpudissect.explanation.model.card import card_of
 from gpudissect.explanation.model.costs import PIPES, REFUSED, SHARED_PIPES, cost_of
 from gpudissect.machine_code import units
@@ -37,7 +38,7 @@ def test_what_has_no_measured_cost_nor_a_like_one_is_refused(opcode):
         cost(opcode)
 
 
-@pytest.mark.parametrize("opcode", sorted(set(OPCODES) - REFUSED))
+@pytest.mark.parametrize("opcode", sorted(set(OPCODES) - REFUSED - MATRIX_OPCODES))
 def test_each_opcode_has_a_pipe_and_an_interval(opcode):
     found = cost(opcode)
     assert found.pipe in (*PIPES, *SHARED_PIPES, "tex", "tma")

@@ -53,7 +53,7 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
     state.pipes[s, pipe] = max(state.pipes[s, pipe], np.float64(t)) + row[column.INTERVAL]
     state.busy[pipe] += row[column.INTERVAL]
     start = np.float64(t)
-    if row[column.SHARED] >= 0.0:
+    if row[column.SHARED] >= 0.0 and kind != column.MATRIX:
         place = np.int64(row[column.SHARED])
         start = max(state.shared[place], start)
         if kind in (column.LOAD, column.STORE):
@@ -64,8 +64,18 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
         done = load(state, w, instruction, np.int64(row[column.SHARED]), start + row[column.SHARED_INTERVAL] - 1.0)
     elif kind in (column.LOAD, column.STORE):
         done = request(state, instruction, start + row[column.SHARED_INTERVAL] - 1.0)
+    elif kind == column.MATRIX:
+        done = _multiply(state, s, row, start)
     else:
         done = start + max(0.0, row[column.SHARED_INTERVAL] - 1.0) + row[column.LATENCY]
+    if row[column.QUEUE] >= 0.0:
+        queue = np.int64(row[column.QUEUE])
+        done = max(state.last[w, queue], done)
+        state.last[w, queue] = done
+    if row[column.COUNTER] >= 0.0 and row[column.PENDING] < 0.0:
+        counter = np.int64(row[column.COUNTER])
+        state.counted[w, counter, state.counts[w, counter] % column.COUNTED] = done
+        state.counts[w, counter] += 1
     if kind == column.STORE:
         warps[w, column.W_STORED] = max(warps[w, column.W_STORED], np.int64(math.ceil(done)))
     if row[column.SETS] >= 0.0:
@@ -89,14 +99,36 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
 
 
 @inlined
+def _multiply(state: State, s: Int, row: F64, start: float | np.float64) -> float | np.float64:
+    """Cycle at which the tensor core of a scheduler has multiplied what a warp of a warpgroup issued at `start`.
+
+    It multiplies in the order of issue. Shared memory serves loads and stores first, and operands, of all tensor cores
+    at once, in the cycles that are left.
+    """
+    core, schedulers, first = state.cores[s], state.schedulers.shape[0], state.pipes.shape[1]
+    interval, operands = row[column.SHARED_INTERVAL] * schedulers, row[column.OPERANDS] * schedulers
+    begin, served = max(start, core[column.C_FREE]), state.busy[first + column.LSU]
+    core[column.C_READ] = max(core[column.C_READ] + served - core[column.C_SERVED], begin) + operands
+    core[column.C_FREE], core[column.C_SERVED] = max(begin + interval, core[column.C_READ]), served
+    state.busy[first + np.int64(row[column.SHARED])] += row[column.SHARED_INTERVAL]
+    return np.float64(core[column.C_FREE] - max(interval, operands) + row[column.LATENCY])
+
+
+@inlined
 def _next(state: State, w: Int, at: Int) -> None:
     """Set when a warp may issue its next instruction: not before `at`, and when its barriers are clear."""
     warps = state.warps
     instruction = state.path[warps[w, column.W_POSITION]]
-    mask, ready = np.int64(state.instructions[instruction, column.WAITS]), at
+    row = state.instructions[instruction]
+    mask, ready = np.int64(row[column.WAITS]), at
     for barrier in range(column.BARRIERS):
         if mask >> barrier & 1:
             ready = max(ready, warps[w, column.W_BARRIERS + barrier])
+    if row[column.PENDING] >= 0.0:
+        counter = np.int64(row[column.COUNTER])
+        last = state.counts[w, counter] - 1 - np.int64(row[column.PENDING])
+        if last >= 0:
+            ready = max(ready, np.int64(math.ceil(state.counted[w, counter, last % column.COUNTED])))
     state.waited[instruction, 0] += ready - at
     warps[w, column.W_AT] = ready
     s = w % state.schedulers.shape[0]
@@ -129,7 +161,7 @@ def _end_warp(state: State, w: Int, resident: Int, t: Int) -> None:
         return
     end = t
     for v in range(resident * per_block, (resident + 1) * per_block):
-        end = max(end, warps[v, column.W_STORED])
+        end = max(end, warps[v, column.W_STORED], np.int64(math.ceil(state.last[v, column.COPIES])))
         for barrier in range(column.BARRIERS):
             end = max(end, warps[v, column.W_BARRIERS + barrier])
     state.ends[residents[resident, column.B_NUMBER]] = end
@@ -153,6 +185,7 @@ def _start_block(state: State, resident: Int, t: Int) -> None:
         warps[w, column.W_SLOT] = number % state.loads.begins.shape[0]
         warps[w, column.W_LAP] = number // state.loads.begins.shape[0]
         state.loads.cursors[w, :] = 0
+        state.last[w, :], state.counts[w, :] = 0.0, 0
         warps[w, column.W_POSITION], warps[w, column.W_END] = state.spans[variant, 0], state.spans[variant, 1]
         for barrier in range(column.BARRIERS):
             warps[w, column.W_BARRIERS + barrier] = t

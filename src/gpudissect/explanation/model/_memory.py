@@ -105,6 +105,13 @@ def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Flo
     done, missed, missed_sectors, of_memory = start + row[column.LATENCY], 0, 0, 0
     for at in range(loads.lines[number], loads.lines[number + 1]):
         line = loads.number[at] if loads.is_shared[at] else loads.number[at] + fresh
+        if row[column.BYPASSES] > 0.0:
+            sectors = int(_count(loads.sectors[at]))
+            goes_on = bool(loads.sectors[at] & loads.new[at]) and _draw(state.strata, instruction) >= row[column.IN_L2]
+            arrival = _fetch(state, row, start, np.float64(sectors), line // REGION, goes_on)
+            done = max(done, arrival + state.machine[column.M_LINE_INTERVAL] * missed)
+            missed, missed_sectors = missed + 1, missed_sectors + sectors
+            continue
         place = find(l1, line)
         if place == NONE:
             place = victim(l1, line, start)

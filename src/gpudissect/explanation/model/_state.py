@@ -20,11 +20,20 @@ BARRIERS = 6
 # in the L2 at most; L2_BYTES, DRAM_BYTES, LINK: bytes from the L2, from memory, and between SM and L2. With one these
 # are shares of lines, and bytes of sectors, that miss the L1. FAR: share of the hits in the L2 that are in the far
 # partition. IS_WHOLE: the sample has all requests of the access; a warp on a longer path repeats its last one.
+# BYPASSES: its lines are not in the L1.
 # STALL, JUMP: cycles to the next instruction, if that is the one behind it, and if it is another.
+# Columns of asynchronous operations. QUEUE: of the warp, that the operation joins, -1 for none; its end is then that of
+# the last one in the queue. COUNTER: of the warp, that counts the operation until its end, or whose operations
+# the instruction waits for, -1 for none. PENDING: number of them that may remain then, -1 for an instruction that does
+# not wait. OPERANDS: cycles of shared memory that read the operands of a matrix instruction.
 (STALL, WAITS, SETS, READS, PIPE, INTERVAL, IS_EITHER, SHARED, SHARED_INTERVAL, LATENCY, READ_LATENCY) = range(11)
 (KIND, IN_SM, IN_L2, L2_BYTES, L2_MORE, L2_WRITTEN, DRAM_BYTES, LINK, FAR, ACCESS, IS_WHOLE) = range(11, 22)
-JUMP, EVEN, ODD, EVEN_AFTER, ODD_AFTER, INSTRUCTION = range(22, 28)
-PLAIN, LOAD, STORE, BARRIER = range(4)
+JUMP, EVEN, ODD, EVEN_AFTER, ODD_AFTER = range(22, 27)
+BYPASSES, QUEUE, COUNTER, PENDING, OPERANDS, INSTRUCTION = range(27, 33)
+PLAIN, LOAD, STORE, BARRIER, MATRIX = range(5)
+LSU = 0  # the first pipe of the SM
+COPIES, QUEUES = 0, 2  # queues of a warp: copies to shared memory, matrix instructions
+COUNTERS, COUNTED = BARRIERS + 1, 16  # each scoreboard barrier, matrix instructions; the last operations that have ends
 FMA, HEAVY = 0, 1  # the first pipes of a scheduler
 
 # The machine. L2_LATENCY, DRAM_LATENCY: of lines of the near partition; _FARTHER: cycles more for one of the far
@@ -56,6 +65,10 @@ B_NUMBER, B_LEFT, B_ARRIVED, B_SIZE = range(4)
 # Columns of a scheduler: next cycle to look for a warp, warp that issued last, pipe of its last multiply-add.
 S_NEXT, S_LAST, S_FMA, S_SIZE = range(4)
 
+# Columns of a tensor core: cycle at which it is free, and at which shared memory has read the operands before; cycles
+# of loads and stores of shared memory before that.
+C_FREE, C_READ, C_SERVED, C_SIZE = range(4)
+
 
 class Loads(NamedTuple):
     """The arrays of a `Sample`, and where the warps are in it."""
@@ -85,6 +98,10 @@ class State(NamedTuple):
     banks: F64  # (schedulers, 2), cycle at which each bank of registers has read all operands
     pipes: F64  # (schedulers, pipes), cycle at which each accepts the next instruction
     shared: F64  # (shared pipes,), the same
+    cores: F64  # (schedulers, C_SIZE)
+    last: F64  # (warps, QUEUES), cycle at which all asynchronous operations of a queue have ended
+    counted: F64  # (warps, COUNTERS, COUNTED), the ends of the last operations that a counter counts
+    counts: I64  # (warps, COUNTERS), operations so far
     queues: F64  # (4,), cycle at which the L2, memory, the link of the SM and the way of stores have moved all bytes
     loads: Loads
     l1: L1

@@ -1,5 +1,6 @@
 """What each instruction costs on a measured GPU, and whether that was measured or taken from a similar instruction."""
 
+import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,15 +8,21 @@ from functools import cache
 from pathlib import Path
 
 from gpudissect.errors import UsageError
+from gpudissect.explanation.model.asynchronous import MATRIX_OPCODES
 from gpudissect.explanation.model.card import Card
 from gpudissect.machine_code.instructions import Instruction
 from gpudissect.machine_code.units import Use
 from gpudissect.units import WARP_SIZE
 
 _TABLE = Path(__file__).with_name("costs.toml")
-REFUSED = frozenset(("HGMMA", "IGMMA", "QGMMA", "BGMMA", "UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP", "UBLKRED"))
-"""Matrix instructions of warp groups, and bulk copies: neither measured nor like a measured one."""
+REFUSED = frozenset(("BGMMA", "UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP", "UBLKRED"))
+"""Bulk copies, and binary matrices of warpgroups: neither measured nor like a measured one."""
 LDC_INTERVAL = 0.7  # cycles of an SM for a load of a constant: not measured, from a binomial tree on an H200
+WARPGROUP_SPEEDUP = 1.5  # rate of matrix instructions of warpgroups relative to ``mma.sync``: H200, all types
+WARPGROUP_LATENCY, LATENCY_PER_COLUMN = 53.6, 0.545  # cycles from its start to its end: H200, within 5 cycles
+FROM_REGISTERS = 8.0  # cycles fewer if the first factor is in registers: H200
+OPERAND_BYTES, SHARED_BYTES = 32, 128  # of each row of a factor; that shared memory reads in a cycle
+REGISTERS_INTERVAL = 13.0  # cycles at least from one with a factor in registers to the next: H200
 SHARED_PIPES = ("lsu", "adu", "tensor")
 """Pipes of the SM; the others belong to a scheduler."""
 PIPES = ("fma", "imad", "alu", "fp64", "xu", "uniform", "cbu", "issue")
@@ -40,15 +47,18 @@ class Cost:
     element: str | None
     is_measured: bool
     assumption: str = ""
+    operands: float = 0.0  # cycles of shared memory that read the operands of a matrix instruction
 
 
 def cost_of(instruction: Instruction, use: Use, card: Card) -> Cost:
-    """The cost of an instruction on a GPU. Raises `UsageError` for one of `REFUSED`."""
+    """The cost of an instruction on a GPU. Raises `UsageError` for one of `REFUSED`, and sparse ones of warpgroups."""
     if instruction.opcode in REFUSED:
         raise UsageError(
-            f"{instruction.mnemonic}: matrix instructions of warp groups and bulk copies are not supported"
+            f"{instruction.mnemonic}: bulk copies and binary matrix instructions of warpgroups are not supported"
         )
-    if use.unit == "issue" or instruction.predicate in ("!PT", "!UPT"):
+    if instruction.opcode in MATRIX_OPCODES:
+        return _warpgroup_matrix(instruction, card)
+    if use.unit == "issue" or instruction.opcode == "WARPGROUP" or instruction.predicate in ("!PT", "!UPT"):
         return Cost("issue", 1.0, None, None, False, "an issue slot only")
     if use.unit == "tensor":
         return _matrix(instruction, card)
@@ -73,6 +83,30 @@ def _matrix(instruction: Instruction, card: Card) -> Cost:
     if shape not in shapes or rate is None:
         return Cost("tensor", 1.0, latency, None, False, "1 cycle per instruction")
     return Cost("tensor", shapes[shape] / rate, latency, name, True)
+
+
+def _warpgroup_matrix(instruction: Instruction, card: Card) -> Cost:
+    """The share of a warp in a matrix instruction of its warpgroup: a quarter of the M x N x K multiply-adds.
+
+    Microbenchmarks on an H200 (N = 8 to 256; types f16, bf16, tf32, e4m3, s8): `WARPGROUP_SPEEDUP` times the rate of
+    ``mma.sync`` if shared memory gives the operands in time (K is 32 bytes of each row), the latency is linear in N.
+    """
+    modifiers = instruction.modifiers
+    shape = re.fullmatch(r"(64)x(\d+)x(\d+)", next((text for text in modifiers if "x" in text), ""))
+    if shape is None or "SP" in modifiers:
+        raise UsageError(f"{instruction.mnemonic}: this shape of a warpgroup's matrix instruction is not supported")
+    rows, columns, depth = (int(text) for text in shape.groups())
+    name = "mma_tf32" if "TF32" in modifiers else "mma_bf16" if "BF16" in modifiers else "mma_f16"
+    name = name if instruction.opcode == "HGMMA" else "mma_s8"
+    if (name, "rate") not in card.values:
+        raise UsageError(f"no {name}.rate in the result of {card.name}: measure with 'gpudissect discover'")
+    from_registers = bool(instruction.operands[1:]) and not instruction.operands[1].startswith("gdesc")
+    interval = rows * columns * depth / (WARPGROUP_SPEEDUP * card.values[name, "rate"])
+    tiles = columns if from_registers else rows + columns
+    operands = max(OPERAND_BYTES * tiles / SHARED_BYTES, REGISTERS_INTERVAL if from_registers else 0.0)
+    latency = WARPGROUP_LATENCY + LATENCY_PER_COLUMN * columns - (FROM_REGISTERS if from_registers else 0.0)
+    source = f"{WARPGROUP_SPEEDUP:g} times the rate of {name}; latency: microbenchmarks on an H200"
+    return Cost("tensor", interval / 4, latency, None, False, source, operands / 4)
 
 
 def _other(use: Use, card: Card) -> Cost:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.explanation.model.asynchronous import SYNCHRONOUS, Asynchronous
 from gpudissect.explanation.model.operands import NO_READS, Reads
 from gpudissect.explanation.model.sample import Sample, empty_sample
 
@@ -77,7 +78,7 @@ class Step:
     shared_interval: float = 0.0
     latency: float = 1.0
     read_latency: float = 1.0
-    kind: str = "plain"  # plain, load, store, barrier
+    kind: str = "plain"  # plain, load, store, barrier, matrix
     in_sm: float = 1.0  # share of requests that end in the SM
     in_l2: float = 1.0  # ... or in the L2
     l2_bytes: float = 0.0
@@ -90,6 +91,9 @@ class Step:
     is_whole: bool = False  # the sample has all requests of the access: a warp on a longer path repeats its last one
     jump: int = 0  # more cycles to the next instruction if that is elsewhere
     operands: Reads = NO_READS
+    asynchronous: Asynchronous = SYNCHRONOUS
+    operand_interval: float = 0.0  # cycles of shared memory that read the operands of a matrix instruction
+    bypasses: bool = False  # its lines are not in the L1
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ class Run:
         return int(self.ends.max())
 
 
-KINDS = ("plain", "load", "store", "barrier")
+KINDS = ("plain", "load", "store", "barrier", "matrix")
 
 
 def run(sm: Sm, work: Work) -> Run:
@@ -167,6 +171,10 @@ def run(sm: Sm, work: Work) -> Run:
             np.zeros((sm.schedulers, 2)),
             np.zeros((sm.schedulers, len(sm.pipes))),
             np.zeros(max(1, len(sm.shared_pipes))),
+            np.zeros((sm.schedulers, state.C_SIZE)),
+            np.zeros((warps, state.QUEUES)),
+            np.zeros((warps, state.COUNTERS, state.COUNTED)),
+            np.zeros((warps, state.COUNTERS), dtype=np.int64),
             np.zeros(4),
             loads,
             _l1(sm),
@@ -257,4 +265,7 @@ def _row(sm: Sm, step: Step) -> list[float]:
         step.is_whole,
         max(1, step.stall) + step.jump,
         *step.operands,
+        step.bypasses,
+        *(-1 if each is None else each for each in step.asynchronous),
+        step.operand_interval,
     ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.explanation.model.asynchronous import MATRIX_OPCODES, Asynchronous, asynchronous_of
 from gpudissect.explanation.model.card import Card
 from gpudissect.explanation.model.costs import PIPES, SHARED_PIPES, Cost
 from gpudissect.explanation.model.engine import MemoryLatency, Run, Sm, Step, Work, run
@@ -13,6 +14,7 @@ from gpudissect.explanation.model.operands import reads_of
 from gpudissect.explanation.model.requests import SECTOR, Requests
 from gpudissect.explanation.model.sample import Sample
 from gpudissect.explanation.model.walk import Path
+from gpudissect.machine_code.instructions import Instruction
 from gpudissect.machine_code.program import Program
 from gpudissect.machine_code.units import Use
 from gpudissect.units import WARP_SIZE
@@ -31,6 +33,7 @@ SPECIAL_INTERVAL = 0.8  # cycles of the pipe of loads that a special function ta
 TAKEN_BRANCH = 10.0  # cycles from a branch to the next, unless measured, of which its own stall count is the first five
 BRANCH_STALL, FETCH = 5.0, 2.0  # others between branches add two at most (`branch.latency`)
 RESOLVING = {"BRA": 1, "BSYNC": 9}  # cycles more, taken or not: stalls that Nsight Compute counts on an H200
+FENCE_LATENCY = 150.0  # cycles of a fence between generic and asynchronous accesses of the whole GPU: H200
 MAX_DUAL_INTERVAL = 1.01  # cycles: multiply-adds at this rate have two pipes, of which one serves integers too
 _NO_REQUEST = Requests(lanes=0.0, passes=1.0, sectors=0.0, lines=0.0)  # of an instruction without a sample
 MAX_WAVES = 4  # before a partial wave that counts
@@ -67,7 +70,7 @@ class Prediction:
 
 def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Requests], card: Card) -> tuple[Step, ...]:
     """The instructions of a program as steps of the simulated SM."""
-    operands = reads_of(program.instructions)
+    operands, asynchronous = reads_of(program.instructions), asynchronous_of(program.instructions)
     steps = []
     special = card.values.get(("issue", "special_with_shuffle"), SPECIAL_INTERVAL)
     jump = round(card.values.get(("branch", "latency"), TAKEN_BRANCH) - BRANCH_STALL + FETCH)
@@ -87,9 +90,9 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
             is_either=is_either,
             shared_pipe=shared,
             shared_interval=interval if shared else 0.0,
-            latency=card.value("l1", "hit_latency") if is_memory else cost.latency or 1.0,
+            latency=_latency(cost, instruction, asynchronous[index], card, is_memory=is_memory),
             read_latency=8.0,
-            kind=_kind(cost, use, found),
+            kind="matrix" if instruction.opcode in MATRIX_OPCODES else _kind(cost, use, found),
             in_sm=found.in_sm,
             in_l2=found.in_l2,
             l2_bytes=l2_load(found, use.access or "", card),
@@ -99,9 +102,19 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
             far=found.far,
             jump=jump,
             operands=operands[index],
+            asynchronous=asynchronous[index],
+            operand_interval=cost.operands,
+            bypasses="BYPASS" in instruction.modifiers,
         )
         steps.append(step if found.access is None or shared is None else _sampled(step, found, card))
     return tuple(steps)
+
+
+def _latency(cost: Cost, instruction: Instruction, group: Asynchronous, card: Card, *, is_memory: bool) -> float:
+    """Cycles until a result is there, of a request that hits the L1."""
+    if instruction.opcode == "MEMBAR" and group.queue is not None:
+        return FENCE_LATENCY
+    return card.value("l1", "hit_latency") if is_memory else cost.latency or 1.0
 
 
 def _sampled(step: Step, requests: Requests, card: Card) -> Step:
