@@ -25,6 +25,7 @@ NEWER_THAN_RECORDINGS = (
     "widths.l2",
     "widths.dram",
     "memory_latency.",
+    "prefetch.",
     "bandwidth.readonly",
     "bandwidth.texture",
 )

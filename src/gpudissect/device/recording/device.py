@@ -190,9 +190,8 @@ class RecordedGpu(Device):
         recorded: list[tuple[Entry, Data]] = []
         for workload, name in zip(batch, digests, strict=True):
             if runs[name] >= len(self._traces.get(name, ())):
-                end = self._content.end
-                is_newer = end is not None and not end.get("interrupted") and self._traces.keys().isdisjoint(digests)
-                kind = NotRecorded if is_newer else RecordingError
+                whole = self._content.end is not None and not self._content.end.get("interrupted")
+                kind = NotRecorded if whole and self._traces.keys().isdisjoint(digests) else RecordingError
                 raise kind(self._explain_lack(workload, name))
             recorded.append(self._traces[name][runs[name]])
             runs[name] += 1

@@ -7,7 +7,7 @@ one texel, every width is run so: a search would take long, and the read-only ca
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -19,7 +19,6 @@ from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan
 from gpudissect.measure.throughput import stream_search
 from gpudissect.measure.throughput.infer_throughput import fastest, is_rising
 from gpudissect.measure.throughput.plan_sm_bandwidth import L1_FRACTION, NO_L1_BOUND, PER_SM, bytes_per_cycle
-from gpudissect.measure.throughput.rate_estimates import Surface
 from gpudissect.measure.throughput.stream_search import Bandwidth, Configuration, bandwidth_of, resident_blocks
 from gpudissect.units import format_bytes
 from gpudissect.vocabulary import unit_of
@@ -38,21 +37,17 @@ def widths_plan(element: str, attribute: str, bench: Bench, known: Known) -> Pla
     level = known[bandwidth_of(element, Transfer.READ)]
     if level is None:
         return Outcome(without(Status.NOT_FOUND, element, "its bandwidth was not found", attribute))
-    rates = _rates_of(level.surface)
-    streams = {
-        stream: width
-        for width in ACCESS_WIDTHS
-        if width not in rates
-        for shape in _candidates(level, width, bench)
-        if (stream := level.make(shape)) is not None
-    }
-    batch = [replace(stream, runs=stream_search.FEW_RUNS) for stream in streams]
-    traces = yield batch
+    surface = level.surface
     read = bytes_per_cycle(bench) if unit_of(attribute) == "B/cycle" else stream_search.bytes_per_second
-    for width, trace in zip(streams.values(), traces, strict=True):
-        rates[width] = max(rates.get(width, 0.0), read(trace).rate)
+    widths = [width for width in ACCESS_WIDTHS if width not in surface.columns["width"]]
+    shapes = [shape for width in widths for shape in _candidates(level, width, bench)]
+    streams = [stream for stream in map(level.make, shapes) if stream is not None]
+    traces = yield (batch := [replace(stream, runs=stream_search.FEW_RUNS) for stream in streams])
+    searched = [surface.again.get(i, rate).rate for i, rate in enumerate(surface.first)]
+    every = (*surface.columns["width"], *(stream.width for stream in streams))
+    rates = _by_width(every, [*searched, *(read(trace).rate for trace in traces)])
     if missing := [width for width in ACCESS_WIDTHS if width not in rates]:
-        reason = f"no configuration of {missing[0]} bytes for each access fits on this device"
+        reason = f"no configuration with accesses of {missing[0]} B fits on this device"
         return Outcome(without(Status.NOT_SUPPORTED, element, reason, attribute))
     return _outcome(element, attribute, rates, (*level.surface.evidence, *map(digest, batch)))
 
@@ -65,19 +60,16 @@ def path_plan(element: str, path: Path, bench: Bench, known: Known) -> Plan:
         return absent(element, known, *attributes)
     if (reason := stream_search.why_no_streams(path, bench)) is not None:
         return Outcome(without(Status.NOT_SUPPORTED, element, reason, *attributes))
-    if capacity is None:
-        return Outcome(without(Status.NOT_FOUND, element, "its capacity was not found", *attributes))
-    footprint = capacity // L1_FRACTION
-    streams: list[Stream] = []
+    footprint, streams = (capacity or 0) // L1_FRACTION, list[Stream]()
     for width in ACCESS_WIDTHS:
         for shape in _fullest(width, PATH_ILPS, bench, footprint):
             tiles, blocks = footprint // shape.in_flight, shape.blocks_per_sm * bench.info.sm_count
             passes = max(1, shape.narrowed(PATH_RUN_BYTES) // (tiles * shape.in_flight))
             streams.append(shape.stream(path, Transfer.READ, tiles * blocks * shape.tile, blocks, passes))
+    if not streams:
+        return Outcome(without(Status.NOT_FOUND, element, "its capacity was not found, or is small", *attributes))
     best = yield from stream_search.measure_best(streams, bytes_per_cycle(bench))
-    rates: dict[int, float] = {}
-    for stream, rate in zip(streams, best.rates, strict=True):
-        rates[stream.width] = max(rates.get(stream.width, 0.0), rate.rate)
+    rates = _by_width([stream.width for stream in streams], [rate.rate for rate in best.rates])
     caveats = (f"over {format_bytes(footprint)} of each SM", PER_SM, f"{best.best.width} bytes for each access")
     estimate = stream_search.bandwidth_estimate(element, "read_rate", best, NO_L1_BOUND, caveats)
     in_flight = [stream.blocks * stream.threads * stream.ilp * stream.width for stream in streams]
@@ -88,13 +80,9 @@ def path_plan(element: str, path: Path, bench: Bench, known: Known) -> Plan:
     return replace(others, estimates=(estimate, *others.estimates))
 
 
-def _rates_of(surface: Surface) -> dict[int, float]:
-    """The rate of the fastest configuration of each width that the search has run."""
-    rates: dict[int, float] = {}
-    for index, width in enumerate(surface.columns["width"]):
-        rate = surface.again.get(index, surface.first[index]).rate
-        rates[int(width)] = max(rates.get(int(width), 0.0), rate)
-    return rates
+def _by_width(widths: Iterable[float], rates: Sequence[float]) -> dict[int, float]:
+    """The highest rate of each width."""
+    return dict(sorted(zip(map(int, widths), rates, strict=True)))
 
 
 def _candidates(level: Bandwidth, width: int, bench: Bench) -> list[Configuration]:
@@ -108,17 +96,11 @@ def _candidates(level: Bandwidth, width: int, bench: Bench) -> list[Configuratio
 
 def _fullest(width: int, ilps: tuple[int, ...], bench: Bench, max_in_flight: float = math.inf) -> list[Configuration]:
     """The configurations of a width with most threads on an SM, for each number of accesses of a thread in flight."""
-    resident = stream_search.resident_configurations(bench.info)
-    shapes = [[replace(shape, width=width) for shape in resident if shape.ilp == ilp] for ilp in ilps]
-    fitting = [
-        [
-            each
-            for each in some
-            if each.blocks_per_sm <= resident_blocks(each, bench.info) and each.in_flight <= max_in_flight
-        ]
-        for some in shapes
-    ]
-    return [max(some, key=lambda shape: shape.blocks_per_sm * shape.threads) for some in fitting if some]
+    shapes = [replace(shape, width=width) for shape in stream_search.resident_configurations(bench.info)]
+    fitting = [each for each in shapes if each.blocks_per_sm <= resident_blocks(each, bench.info)]
+    rising = sorted(fitting, key=lambda shape: shape.blocks_per_sm * shape.threads)
+    fullest = {shape.ilp: shape for shape in rising if shape.ilp in ilps and shape.in_flight <= max_in_flight}
+    return list(fullest.values())
 
 
 def _outcome(element: str, attribute: str, rates: Mapping[int, float], evidence: tuple[str, ...]) -> Outcome:
