@@ -6,6 +6,7 @@ import pytest
 from gpudissect.device.cuda.stream.backends import GlobalStream, SharedStream
 from gpudissect.errors import DeviceError, KernelFailed, OutOfMemory
 from gpudissect.workload import Path, Transfer
+from gpudissect.workload.stream import ACCESS_WIDTHS
 from tests.support.workloads import stream
 
 pytestmark = pytest.mark.gpu
@@ -17,14 +18,34 @@ every_transfer = pytest.mark.parametrize("transfer", list(Transfer))
 
 @pytest.mark.parametrize("path", PATHS, ids=str)
 @every_transfer
-@pytest.mark.parametrize("width", [4, 8, 16])
+@pytest.mark.parametrize("width", ACCESS_WIDTHS)
 @pytest.mark.parametrize(("threads", "ilp", "tiles", "blocks"), SHAPES)
 def test_odd_shapes(gpu, path, transfer, width, threads, ilp, tiles, blocks):
+    if threads * width % 4:
+        pytest.skip("no whole words")
     footprint = threads * ilp * width * tiles
     odd = stream(path, transfer, footprint, blocks, threads, ilp=ilp, width=width, passes=3, runs=2)
     (trace,) = gpu.run([odd])
     assert trace.bytes.tolist() == [odd.moved] * 2
     assert (trace.nanoseconds > 0).all() and trace.cycles.shape == (2, blocks) and (trace.cycles > 0).all()
+
+
+@pytest.mark.parametrize("path", [Path.READONLY, Path.TEXTURE], ids=str)
+@pytest.mark.parametrize("width", ACCESS_WIDTHS)
+@pytest.mark.parametrize(("threads", "ilp", "tiles", "blocks"), SHAPES)
+def test_odd_shapes_through_read_only_caches(gpu, path, width, threads, ilp, tiles, blocks):
+    test_odd_shapes(gpu, path, READ, width, threads, ilp, tiles, blocks)
+
+
+@pytest.mark.parametrize("path", [Path.READONLY, Path.TEXTURE], ids=str)
+@pytest.mark.parametrize("width", ACCESS_WIDTHS)
+def test_rates_through_read_only_caches(gpu, path, width):
+    """A fetch of a warp takes a cycle or more; hits are far faster than the L2 would be."""
+    sms = gpu.info.sm_count
+    footprint, passes = (32 << 10) * sms, 100 * width
+    (trace,) = gpu.run([stream(path, READ, footprint, 2 * sms, 512, ilp=2, width=width, passes=passes, runs=3)])
+    per_cycle = trace.bytes / sms / trace.cycles.mean(axis=1)
+    assert (per_cycle < 32.5 * width).all() and (per_cycle < 128.5).all() and (per_cycle > 4 * min(width, 8)).all()
 
 
 @every_transfer
