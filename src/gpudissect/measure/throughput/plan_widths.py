@@ -27,7 +27,7 @@ from gpudissect.workload.digest import digest
 from gpudissect.workload.stream import ACCESS_WIDTHS
 
 ILPS, PATH_ILPS = (4, 8), (1, 2, 4)
-PATH_RUN_BYTES = 16 << 20  # of an SM and a run
+PATH_RUN_BYTES = 32 << 20  # of an SM and a run
 BY_WIDTH = "read_rate_by_width"
 METHOD = "bytes over time, the fastest of some configurations for each number of bytes that a thread reads at a time"
 

@@ -18,6 +18,7 @@ from gpudissect.vocabulary import LIST_INDEX
 MAX_LIST_LENGTH = 2048
 SM_COLUMNS, MAX_SM_TICKS = 12, 12
 SM_LISTS = ("latency_by_sm", "partition_by_sm")
+OTHERWISE_PLOTTED = ("_by_sm", "_by_width")  # lists: on a map of SMs, as a series
 MAX_ADDRESS_BIT = 63
 MAX_FUNCTION_LENGTH = 2000  # characters of an index function
 SPECTRUM_AXIS = "cache, TLB level"
@@ -136,7 +137,7 @@ def _lists(findings: Sequence[Finding]) -> list[Figure]:
     figures = []
     for finding in findings:
         value = finding.value
-        if not isinstance(value, tuple) or len(value) < 3 or finding.attribute in SM_LISTS:
+        if not isinstance(value, tuple) or len(value) < 3 or finding.attribute.endswith(OTHERWISE_PLOTTED):
             continue
         x, name = LIST_INDEX.get(finding.attribute, "sets").removesuffix("s"), words(finding.attribute)
         columns: dict[str, Column] = {x: tuple(range(len(value[:MAX_LIST_LENGTH]))), name: value[:MAX_LIST_LENGTH]}
