@@ -71,7 +71,7 @@ def summary(gpu: str) -> str:
     ]
     parts = [table(heads, (_level_cells(each) for each in short.levels))]
     parts += [table(("TLB", "entries", "page", "reach", "a miss adds"), tlbs)] if tlbs else []
-    parts += [f"Warps per SM with one chain each, {short.warps_needed}."] if short.warps else []
+    parts += [f"Warps per SM {short.warps_needed}."] if short.warps else []
     parts += [f'"Published" refers to the catalogue entry `{short.reference}`.'] if short.reference else []
     return "\n\n".join(parts)
 

@@ -19,7 +19,7 @@ KERNEL triangle(u32* out, const u32* in, u32 n) {
     out[THREAD] = sum + n;
 }
 KERNEL window(u32* out, const u32* in, u32 n) {
-    __shared__ u32 a[32][17];
+    __shared__ u32 a[32][65];
     u32 column = threadIdx.x, first = threadIdx.y;
     a[first][column] = a[first + 16][column] = in[column];
     __syncthreads();
@@ -27,7 +27,7 @@ KERNEL window(u32* out, const u32* in, u32 n) {
     for (u32 row = n % 7 + first; row < 32; row += blockDim.y)
         if (column > n % 5 && column <= row) a[row][column] -= a[row][n % 5] * column;
     __syncthreads();
-    out[THREAD * 4 + first] = a[first][column];
+    out[THREAD * 2 + first] = a[first][column];
 }
 KERNEL divergent(u32* out, const u32* in, u32 n) {
     u32 x = in[THREAD % 64];

@@ -90,8 +90,11 @@ def test_where_one_chain_is_too_few_more_are_named(rates, text):
 @pytest.mark.parametrize(
     ("warps", "text"),
     [
-        ({"ffma": 16, "ldg": 31, "ldg_streaming": 40}, "95% of peak: FFMA 16, L1 loads 31; 90%: streaming loads 40"),
-        ({"ldg_streaming": 40}, "90% of peak: streaming loads 40"),
+        (
+            {"ffma": 16, "ldg": 31, "ldg_streaming": 40},
+            "for 95% of peak with one dependent chain per warp: FFMA 16, L1 loads 31; for 90%: streaming loads 40",
+        ),
+        ({"ldg_streaming": 40}, "for 90% of peak with one dependent chain per warp: streaming loads 40"),
         ({}, ""),
     ],
 )

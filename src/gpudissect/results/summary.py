@@ -31,9 +31,9 @@ _LEVELS = {
     "shared": "Shared memory",
     "constant_l1": "Constant L1",
     "constant_l15": "Constant L1.5",
-    "icache_l0": "L0 code cache",
-    "icache_l1": "L1 code cache",
-    "icache_l15": "L1.5 code cache",
+    "icache_l0": "L0 I-cache",
+    "icache_l1": "L1 I-cache",
+    "icache_l15": "L1.5 I-cache",
     "l2": "L2 cache",
     "dram": "Device memory",
 }
@@ -145,12 +145,12 @@ class Summary:
 
     @property
     def warps_needed(self) -> str:
-        """``95% of peak: FFMA 16, L1 loads 31; 90%: streaming loads > 64``, or empty."""
+        """``for 95% of peak with one dependent chain per warp: FFMA 16; for 90%: streaming loads > 64``, or empty."""
         texts = (
-            f"{share}: {', '.join(f'{each.name} {each.text}' for each in self.warps if each.share == share)}"
+            f"for {share}: {', '.join(f'{each.name} {each.text}' for each in self.warps if each.share == share)}"
             for share in dict.fromkeys(each.share for each in self.warps)
         )
-        return "; ".join(texts).replace("%", "% of peak", 1)
+        return "; ".join(texts).replace("%", "% of peak with one dependent chain per warp", 1)
 
 
 def summarize(result: Result) -> Summary:

@@ -88,7 +88,7 @@ def _sentences(result: Result, summary: Summary) -> Iterator[str]:
     for tlb in summary.tlbs:
         yield f"{tlb.name}: {tlb_line(tlb)}"
     if summary.warps:
-        yield f"Warps per SM, one chain each, {summary.warps_needed}"
+        yield f"Warps per SM {summary.warps_needed}"
     yield from remarkable(result)
 
 

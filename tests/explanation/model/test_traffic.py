@@ -102,3 +102,41 @@ def test_requests_have_the_share_that_the_simulated_l1_saw():
     found = after_l1(requests, np.array([100.0, 25.0, 25.0, 50.0]), None, CARD)
     assert (found.in_sm, found.in_l2, found.l2_bytes, found.lines) == (0.75, 0.75, 64, 1)
     assert after_l1(requests, np.zeros(4), None, CARD) == requests
+
+
+@pytest.mark.parametrize(
+    ("addresses", "share"),
+    [
+        ([0, 0, 0, 0], 1.0),
+        ([0, 128, 0, 128], 1.0),  # lines of a pair
+        ([0, 256, 512, 768], 0.0),
+        ([0, 0, 256, 256], 1 / 3),
+    ],
+)
+def test_atomics_of_different_blocks_on_one_pair_of_lines(addresses, share):
+    warps = [warp([address + 0 * LANES], block=block) for block, address in enumerate(addresses)]
+    found = Traffic([Accessed(1, "global", "atomic", 4)], warps).outside[0]
+    assert found.hot == pytest.approx(share)
+
+
+def test_atomics_of_one_block_do_not_count_as_those_of_several():
+    warps = [warp([0 * LANES], block=3) for _ in range(4)]
+    assert Traffic([Accessed(1, "global", "atomic", 4)], warps).outside[0].hot == 0
+
+
+def test_lanes_of_diverged_warps_make_one_request():
+    offsets = np.random.default_rng(1).integers(0, 1 << 20, (2, 32)) * 128
+    trace = warp(np.concatenate([offsets, offsets])).trace
+    trace.access_lanes[:] = [0xFFFF, 0xFFFF, 0xFFFF0000, 0xFFFF0000]
+    found = [Traffic([LOAD], [SampledWarp(0, trace)], diverged).outside[0] for diverged in ((), {0})]
+    assert [(each.lanes, each.lines) for each in found] == [(16, 16), (32, 32)]
+
+
+def test_lone_words_written_to_memory_take_longer_than_loads_unless_they_meet_in_the_l2():
+    random = np.random.default_rng(1).integers(0, 1 << 24, (200, 32)) * 128
+    memory = BehindL1(1.0, 32.0)
+    alone = with_l2(Traffic([STORE], [warp(random)]).outside[0], memory, CARD)
+    load = with_l2(Traffic([LOAD], [warp(random)]).outside[0], memory, CARD)
+    assert alone.dram_bytes == pytest.approx(2.4 * load.dram_bytes)
+    met = with_l2(Traffic([STORE], [warp(random)]).outside[0], BehindL1(0.5, 16.0), CARD)
+    assert met.random == 1

@@ -34,6 +34,7 @@ from gpudissect.units import WARP_SIZE
 
 MIN_MEMORY = 0.1  # share from memory below which loads without sampled addresses are taken to hit the L1
 WHOLE = 0.9  # of the requests of an access that a sampled warp must have on average, or its trace was cut
+DIVERGED = 1.1  # times as many lanes
 TYPICAL = 1.25  # ratio of executions by sampled and by all warps up to which the sampled ones have their own number
 MAX_PATH = 3000  # instructions of the path of a warp
 
@@ -178,8 +179,33 @@ def assess(program: Program, module: Module, facts: Facts, card: Card) -> Assess
     """What a prediction needs of a program whose lines are the numbers of the PTX instructions of `module`."""
     counts = map_counts(program, module.functions, facts.counts, facts.blocks * facts.threads)
     accesses = as_assembled(program, facts.accesses)
-    traffic = Traffic(accesses, facts.warps)
+    traffic = Traffic(accesses, facts.warps, _diverged(facts, module))
     return assess_counts(program, counts, facts, traffic, by_instruction(program, accesses, traffic.outside), card)
+
+
+def _diverged(facts: Facts, module: Module) -> frozenset[int]:
+    """Accesses in PTX blocks that recorded warps visit more often and with fewer lanes than warps of the kernel."""
+    visited = np.concatenate([warp.trace.visited for warp in facts.warps] or [np.zeros(0, np.uint32)])
+    lanes = np.concatenate([warp.trace.visit_lanes for warp in facts.warps] or [np.zeros(0, np.uint32)])
+    visits = np.bincount(visited, minlength=len(facts.counts))
+    threads = np.bincount(visited, np.bitwise_count(lanes), minlength=len(facts.counts))
+    warps = facts.blocks * -(-facts.threads // WARP_SIZE)
+    numbers = {
+        block
+        for number, (block, count) in enumerate(facts.counts.items())
+        if count.threads * visits[number] > DIVERGED * threads[number] * count.warps
+        and visits[number] * warps > DIVERGED * count.warps * len(facts.warps)
+    }
+    found = set[int]()
+    for function in module.functions:
+        for index, access in enumerate(facts.accesses):
+            place = access.instruction - function.first
+            found |= {
+                index
+                for number, block in enumerate(function.blocks)
+                if block.start <= place < block.end and (function.name, number) in numbers
+            }
+    return frozenset(found)
 
 
 def assess_counts(

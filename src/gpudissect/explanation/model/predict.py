@@ -1,5 +1,6 @@
 """Predicted time of a kernel at an occupancy: the simulated SM, the bounds of throughput, and what limits it."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -148,10 +149,14 @@ def l2_load(requests: Requests, access: str, card: Card) -> float:
     """Bytes at the read bandwidth of the L2 that take as long as a request that misses the L1.
 
     A slice of the L2 looks up a line in the time in which it returns two sectors, or a little less. What goes to the
-    other partition is looked up there and when it comes back, an atomic only there.
+    other partition is looked up there and when it comes back, an atomic only there. Atomics of all SMs on one line take
+    turns.
     """
     if access in ("atomic", "reduction"):
-        return requests.operations * (1 + card.far_homes) * LOOKUP_BYTES
+        turn = (
+            card.bytes_per_cycle("l2", "read_bandwidth") * card.sms / card.values.get(("redg", "word_rate"), math.inf)
+        )
+        return requests.operations * max((1 + card.far_homes) * LOOKUP_BYTES, requests.hot * turn)
     if access == "store":
         return max(requests.l2_bytes, requests.lines * (1 + STORE_LOOKUPS * card.far_homes) * LOOKUP_BYTES)
     return max(requests.l2_bytes, requests.lines * (1 + 2 * requests.crossing) * LOOKUP_BYTES)
@@ -359,7 +364,7 @@ def _traffic(program: Program, requests: Mapping[int, Requests], path: Path) -> 
     """Bytes that a warp writes to memory, and all that it moves."""
     written = moved = 0.0
     for index, found in requests.items():
-        each = path.executed[index] * (1 - found.in_l2) * found.dram_bytes
+        each = path.executed[index] * (1 - found.in_l2) * found.dram_bytes / found.random
         moved += each
         written += each if program.uses[index].access in ("store", "reduction", "atomic") else 0.0
     return written, moved

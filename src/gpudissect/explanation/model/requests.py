@@ -27,11 +27,12 @@ class Requests:
 
     `passes`: cycles of the pipe of loads and stores. `in_sm`: share that ends in the SM, `in_l2`: in the SM or the L2.
     `l2_bytes`: moved between SM and L2 by a request that goes there; `dram_bytes`: by one that goes on to memory.
-    `lines`: different lines of a request; `scattered`: share of them in loads whose lines lie far apart;
-    `operations`: of an atomic in the L2. `crossing`: share of the lines that go to the far partition of the L2; `far`:
-    of those that hit. `from_memory`: share of all sectors, also of those that hit the L1; `new`: share that is new to
-    their block; `sector_dram_bytes`: bytes that each sector from memory moves. `access`: index of its loads in the
-    sample, until the simulated L1 has seen these; `is_whole`: the sample has all that a warp makes.
+    `lines`: different lines of a request; `scattered`: share of them in requests whose lines lie far apart; `random`:
+    time of such a line in memory, relative to a load of it; `operations`: of an atomic in the L2; `hot`: share of them
+    on one pair of lines. `crossing`: share of the lines that go to the far partition of the L2; `far`: of those that
+    hit. `from_memory`: share of all sectors, also of those that hit the L1; `new`: share that is new to their block;
+    `sector_dram_bytes`: bytes that each sector from memory moves. `access`: index of its loads in the sample, until the
+    simulated L1 has seen these; `is_whole`: the sample has all that a warp makes.
     """
 
     lanes: float
@@ -43,7 +44,9 @@ class Requests:
     dram_bytes: float = 0.0
     lines: float = 1.0
     scattered: float = 0.0
+    random: float = 1.0
     operations: float = 0.0
+    hot: float = 0.0
     crossing: float = 0.0
     far: float = 0.0
     from_memory: float = 0.0
@@ -133,6 +136,20 @@ def atomic_operations(addresses: Addresses, is_active: Bools, size: int) -> NDAr
     most = np.zeros(len(sectors), dtype=np.int64)
     np.maximum.at(most, of.ravel(), lanes)
     return np.bincount(sectors[:, 0], most, minlength=len(addresses)).astype(np.int64)
+
+
+def concentration(addresses: Addresses, is_active: Bools, of: NDArray[np.int64]) -> float:
+    """Probability that lanes of two blocks access the same pair of lines; at most the share of the hottest pair.
+
+    Pairs of lines have one slice of an H200's L2, the next pair another. `of`: number of the block of each request.
+    """
+    rows, _ = np.nonzero(is_active)
+    pairs = np.unique(addresses[is_active] // np.uint64(2 * LINE), return_inverse=True)[1].ravel()
+    blocks = np.unique(of, return_inverse=True)[1].ravel()[rows]
+    together = np.bincount(pairs).astype(np.float64)
+    alone = np.unique(np.stack([pairs, blocks]), axis=1, return_counts=True)[1].astype(np.float64)
+    different = len(rows) ** 2 - (np.bincount(blocks).astype(np.float64) ** 2).sum()
+    return float(((together**2).sum() - (alone**2).sum()) / different) if different else 0.0
 
 
 def is_scattered(addresses: Addresses, is_active: Bools, lines: NDArray[np.int64]) -> Bools:

@@ -5,7 +5,7 @@ whole GPU.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +20,7 @@ from gpudissect.explanation.model.requests import (
     active,
     atomic_operations,
     bank_passes,
+    concentration,
     distinct,
     is_scattered,
     tag_passes,
@@ -29,6 +30,8 @@ from gpudissect.explanation.packing import SHARED, Trace
 from gpudissect.machine_code.program import Program
 from gpudissect.units import WARP_SIZE
 
+RANDOM_STORE = 2.4  # times a random load: an H200 loads 39, writes 16 and reduces 16 random words of 1 GiB in a ns
+LONE = 1.1  # lanes of a sector in stores of which each lane has a line of its own
 _ALLOCATION_BITS = 40
 
 
@@ -64,14 +67,19 @@ class _Group:
 class Traffic:
     """Requests of each access if nothing hits the L1, by its index, and the loads of warps that share an SM.
 
-    `assumed`: accesses that no sampled warp made; they are taken to be contiguous.
+    `assumed`: accesses that no sampled warp made; they are taken to be contiguous. `diverged`: accesses whose lanes
+    diverge more in the recorded warps than in the kernel itself: `_converged`.
     """
 
-    def __init__(self, accesses: Sequence[Accessed], warps: Sequence[SampledWarp]) -> None:
+    def __init__(
+        self, accesses: Sequence[Accessed], warps: Sequence[SampledWarp], diverged: Collection[int] = ()
+    ) -> None:
         self.outside: dict[int, Requests] = {}
+        blocks = np.array([warp.block for warp in warps], dtype=np.int64)
         parts: list[NDArray[np.int64]] = []
         for index, group in _groups(accesses, warps).items():
-            self.outside[index] = _without_cache(group)
+            group = _converged(group) if index in diverged else group
+            self.outside[index] = _without_cache(group, blocks)
             if group.access.space != "shared" and group.access.kind == "load":
                 parts.append(_sectors(index, group))
         self.assumed = frozenset(
@@ -79,14 +87,13 @@ class Traffic:
             for index, access in enumerate(accesses)
             if index not in self.outside and access.space in ("global", "generic") and warps
         )
-        self.outside |= {index: _without_cache(_contiguous(accesses[index])) for index in self.assumed}
+        self.outside |= {index: _without_cache(_contiguous(accesses[index]), blocks) for index in self.assumed}
         rows = np.concatenate(parts) if parts else np.zeros((0, 5), dtype=np.int64)
-        blocks = np.array([warp.block for warp in warps], dtype=np.int64)
         self.sample = sample_of(rows, blocks, len(accesses), LINE // SECTOR)
 
 
-def _without_cache(group: _Group) -> Requests:
-    """The requests of an access if nothing hits the L1."""
+def _without_cache(group: _Group, blocks: NDArray[np.int64]) -> Requests:
+    """The requests of an access if nothing hits the L1. `blocks`: of each warp, -1 for one on another SM."""
     access, lanes = group.access, group.lanes
     mean_lanes = float(lanes.sum(axis=1).mean())
     if access.space == "shared":
@@ -96,10 +103,11 @@ def _without_cache(group: _Group) -> Requests:
         return Requests(mean_lanes, float(conflicts.mean()), 0.0)
     lines = distinct(group.addresses, lanes, access.size, LINE)
     sectors = distinct(group.addresses, lanes, access.size, SECTOR)
-    is_atomic, operations = access.kind == "atomic", 0.0
+    is_load, is_atomic, operations, hot = access.kind == "load", access.kind == "atomic", 0.0, 0.0
     conflicts = bank_passes(group.addresses, lanes, access.size, merged=not is_atomic)
     if is_atomic:
         operations = float(atomic_operations(group.addresses, lanes, access.size).mean())
+        hot = concentration(group.addresses, lanes, np.where(blocks < 0, ~np.arange(blocks.size), blocks)[group.warps])
     mean, moved = float(sectors.mean()), float(sectors.mean()) * SECTOR
     return Requests(
         lanes=mean_lanes,
@@ -110,8 +118,10 @@ def _without_cache(group: _Group) -> Requests:
         l2_bytes=moved,
         dram_bytes=moved,
         lines=float(lines.mean()),
-        scattered=_scattered(group, lines) if access.kind == "load" else 0.0,
+        scattered=_scattered(group, lines) if is_load or (access.size < SECTOR and mean_lanes <= LONE * mean) else 0.0,
+        random=1.0 if is_load else RANDOM_STORE,
         operations=operations,
+        hot=hot,
     )
 
 
@@ -157,6 +167,24 @@ def _groups(accesses: Sequence[Accessed], warps: Sequence[SampledWarp]) -> dict[
     return groups
 
 
+def _converged(group: _Group) -> _Group:
+    """One request for what lanes of a warp access for the same time, at the place of the first."""
+    rows, lanes = np.nonzero(group.lanes)
+    order = np.lexsort((rows, lanes, group.warps[rows]))
+    rows, lanes = rows[order], lanes[order]
+    thread = group.warps[rows] * WARP_SIZE + lanes
+    number = np.arange(len(rows))
+    turn = number - np.maximum.accumulate(np.where(np.diff(thread, prepend=-1) != 0, number, 0))
+    _, first, of = np.unique(np.stack([group.warps[rows], turn]), axis=1, return_index=True, return_inverse=True)
+    addresses = np.zeros((len(first), WARP_SIZE), dtype=np.uint64)
+    positions = np.full(len(first), np.iinfo(np.int64).max)
+    addresses[of.ravel(), lanes] = group.addresses[rows, lanes]
+    np.minimum.at(positions, of.ravel(), group.positions[rows])
+    active_lanes = np.zeros(addresses.shape, dtype=np.bool_)
+    active_lanes[of.ravel(), lanes] = True
+    return replace(group, addresses=addresses, lanes=active_lanes, warps=group.warps[rows][first], positions=positions)
+
+
 def _addresses(trace: Trace, at: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Addresses in which each allocation has a range of its own, shape (events, 32)."""
     allocations, offsets = trace.allocations[at].astype(np.int64), trace.offsets[at]
@@ -167,7 +195,7 @@ def with_l2(each: Requests, behind: BehindL1 | None, card: Card) -> Requests:
     """Requests of which a share of the sectors hits the L2; without one none does.
 
     A request goes on to memory if any of its sectors does; sectors of a line hit alike, lines independently. Lines of a
-    scattered request have the measured rate of random lines.
+    scattered load have the measured rate of random lines, parts of sectors that are written alone a lower one.
     """
     found = behind or BehindL1(1.0, float(SECTOR))
     out, missed = 1 - each.in_sm, each.l2_bytes / SECTOR
@@ -177,13 +205,19 @@ def with_l2(each: Requests, behind: BehindL1 | None, card: Card) -> Requests:
     all_hit = (1 - share) ** each.lines
     of_random_line = bytes_of_random_line(card)
     of_sector = found.memory_bytes / found.memory if found.memory else 0.0
-    of_random = max(of_sector, of_random_line * each.lines / missed)
-    moved = (of_sector + each.scattered * (of_random - of_sector)) * missed * share
+    of_random = max(of_sector, of_random_line * each.random * each.lines / missed)
+    slower = 1.0
+    if each.random > 1 and of_sector:  # parts of a sector that are written one after the other meet in the L2
+        slower += each.scattered * max(0.0, 2 * found.memory - 1) * (of_random / of_sector - 1)
+    else:
+        of_sector += each.scattered * (of_random - of_sector)
+    moved = of_sector * slower * missed * share
     return replace(
         each,
         in_l2=1 - out * (1 - all_hit),
         dram_bytes=moved / (1 - all_hit) if all_hit < 1 else 0.0,
         from_memory=found.memory,
+        random=slower,
         crossing=(1 - share) * found.far + share * card.far_homes,
         far=found.far,
         sector_dram_bytes=moved / missed / share if share else 0.0,

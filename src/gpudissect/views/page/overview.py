@@ -33,7 +33,7 @@ def tlb_line(tlb: Tlb) -> str:
     """One TLB as a line of text."""
     entries, page, reach, miss = (_text(each) for each in (tlb.entries, tlb.page_size, tlb.reach, tlb.miss_penalty))
     size = f"{entries} x {page}" if entries and page else entries or page
-    return ", ".join(filter(None, (size, f"reach {reach}" if reach else "", f"miss + {miss}" if miss else "")))
+    return ", ".join(filter(None, (size, f"reach {reach}" if reach else "", f"a miss adds {miss}" if miss else "")))
 
 
 def overview(result: Result, summary: Summary) -> Iterator[Markup]:
@@ -44,9 +44,11 @@ def overview(result: Result, summary: Summary) -> Iterator[Markup]:
         yield table("Summary", [LEVEL_HEAD[n] for n in columns], ([_broken(row[n]) for n in columns] for row in rows))
     terms: list[tuple[str, Child]] = [(tlb.name, tlb_line(tlb)) for tlb in summary.tlbs]
     if summary.warps:
-        terms.append(("Warps per SM, one chain each", summary.warps_needed))
+        terms.append(("Warps per SM", summary.warps_needed))
     if summary.latency_by_sm:
-        terms.append((title_of("l2"), f"by SM {summary.latency_by_sm}; the table has the median over SMs"))
+        terms.append(
+            (title_of("l2"), f"hit {summary.latency_by_sm}, depending on the SM; the table has the median over SMs")
+        )
     terms += [("Not stable", reason) for reason in summary.instabilities]
     if verdicts := _verdicts(result, summary):
         terms.append(("Published values", verdicts))

@@ -30,11 +30,11 @@ def print_summary(out: Console, summary: Summary, prediction: Prediction | None,
         if all(column.header != "bandwidth" for column in table.columns):
             _print_labelled(out, "Bandwidth", _bandwidths(summary))
     for level in summary.levels:
-        _print_labelled(out, level.name, ", ".join(_more(level, summary)))
+        _print_labelled(out, level.name, "; ".join(_more(level, summary)))
     for tlb in summary.tlbs:
         _print_labelled(out, tlb.name, _tlb_words(tlb))
     if summary.warps:
-        _print_labelled(out, "Warps per SM", f"one chain each, {summary.warps_needed}")
+        _print_labelled(out, "Warps per SM", summary.warps_needed)
     if prediction is not None:
         share = f"{percent(prediction.agreement)} of {prediction.accesses:,}"
         _print_labelled(out, "Prediction", f"{share} held-out random accesses predicted correctly")
@@ -106,9 +106,9 @@ def _bandwidth(level: Level) -> str:
 def _more(level: Level, summary: Summary) -> Iterator[str]:
     """What a level has besides its row: partitions, distances of SMs, bandwidth over more of it."""
     if size := _text(level.partition_size):
-        yield f"partitions {size}"
+        yield f"partitions of {size}"
     if level.element == "l2" and summary.latency_by_sm:
-        yield f"by SM {summary.latency_by_sm}"
+        yield f"hit {summary.latency_by_sm}, depending on the SM"
     for footprint, rate in level.bandwidth_ends[1:]:
         yield f"{rounded(rate, 'B/s')} ({rounded(footprint, 'B')})"
 
@@ -120,13 +120,13 @@ def _bandwidths(summary: Summary) -> str:
 
 
 def _tlb_words(tlb: Tlb) -> str:
-    """``16 entries x 16 MiB = 256 MiB, miss + 9-12 cycles``: pages of the driver may be smaller."""
+    """``16 entries x 16 MiB = 256 MiB, a miss adds 9-12 cycles``: pages of the driver may be smaller."""
     named = (
         f"{text}{noun}" for each, noun in ((tlb.entries, " entries"), (tlb.page_size, "")) if (text := _text(each))
     )
     parts = " = ".join(filter(None, (" x ".join(named), _text(tlb.reach))))
     penalty = _text(tlb.miss_penalty)
-    return parts + (f", miss + {penalty}" if penalty else "")
+    return parts + (f", a miss adds {penalty}" if penalty else "")
 
 
 def _print_labelled(out: Console, label: str, text: str) -> None:
