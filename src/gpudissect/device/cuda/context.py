@@ -122,7 +122,7 @@ class CudaContext:
         resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_LINEAR
         resource.res.linear.devPtr = address
         bits = 8 * min(width, 4)
-        resource.res.linear.format = driver.CUarray_format[f"CU_AD_FORMAT_UNSIGNED_INT{bits}"]
+        resource.res.linear.format = getattr(driver.CUarray_format, f"CU_AD_FORMAT_UNSIGNED_INT{bits}")
         resource.res.linear.numChannels = max(1, width // 4)
         resource.res.linear.sizeInBytes = size
         sampling = driver.CUDA_TEXTURE_DESC()
