@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gpudissect.errors import MachineCodeError, PtxError
+from gpudissect.explanation.insertion import find_accesses
 from gpudissect.explanation.instrument import LINES_FILE, Sample, counted, traced, with_source_lines
 from gpudissect.explanation.ptx import parse_ptx
 from gpudissect.explanation.user_code import assemble
@@ -237,3 +238,19 @@ def test_a_module_for_debugging_has_no_other_lines():
 def test_a_trace_has_a_limited_size():
     with pytest.raises(PtxError):
         traced(parse_ptx(HEAD + TABLE), "table", warps=1 << 20, accesses=1 << 20, visits=1)
+
+
+def test_barriers_and_bulk_copies_are_traced_with_their_numbers():
+    body = ".entry k(.param .u64 p) { .reg .b64 %d<3>; .reg .b32 %r<9>; .reg .pred %q;"
+    body += " mbarrier.init.shared.b64 [%r1], 2; mbarrier.arrive.expect_tx.shared.b64 _, [%r1], %r2;"
+    body += " cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%d1], %r2, [%r1];"
+    body += " mbarrier.try_wait.parity.shared.b64 %q, [%r1], %r4; ret; }"
+    found, unknown = find_accesses(parse_ptx(HEAD + body).function("k"))
+    barrier, number = ("shared", "atomic", 8), ("shared", "load", 1)
+    assert [[(each.space, each.kind, each.size) for each in row] for row in found.values()] == [
+        [barrier, number],
+        [barrier, number],
+        [("global", "load", 16), barrier, number],
+        [barrier, number],
+    ]
+    assert unknown == () and "mov.u64 {address}, 2;" in found[0][1].address and "%r4" in found[3][1].address

@@ -18,7 +18,8 @@ from gpudissect.machine_code.program import Program
 PtxBlock = tuple[str, int]
 """Name of a PTX function and index of its block."""
 _FLOAT_MULTIPLY_ADD = {"FFMA", "DFMA", "HFMA2"}
-_SURE = {"st": {"STG", "ST", "STS", "STL"}, "bar": {"BAR"}, "barrier": {"BAR"}}
+_SURE = {"st": {"STG", "ST", "STS", "STL"}, "bar": {"BAR"}, "barrier": {"BAR"}, "mbarrier": {"SYNCS"}, "cp": {"UBLKCP"}}
+_POLLS = frozenset(("try_wait", "test_wait"))  # of a barrier in memory
 _LIKELY = {
     "ld": {"LDG", "LD", "LDS", "LDL"},
     "shfl": {"SHFL"},
@@ -149,10 +150,10 @@ def _places(source: PtxInstruction, copies: Sequence[_Copy], table: Mapping[str,
 
     Long integers need several instructions, and sums with a constant are merged with other sums.
     """
-    is_long = source.name not in ("ld", "st") and _LONG & set(source.modifiers)
+    is_long = source.name not in ("ld", "st", "mbarrier") and _LONG & set(source.modifiers)
     is_merged = table is _POSSIBLE and source.name in ("add", "sub") and source.operands[-1].lstrip("-").isdecimal()
     is_branch = table is _BRANCHES
-    if is_long or is_merged or bool(source.guard) != is_branch:
+    if is_long or is_merged or _POLLS & set(source.modifiers) or bool(source.guard) != is_branch:
         return ()
     groups = defaultdict[str, Counter[tuple[int, str]]](Counter)
     for block, copy in copies:

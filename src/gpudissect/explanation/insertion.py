@@ -18,6 +18,7 @@ _KINDS = {"ld": "load", "ldu": "load", "st": "store", "atom": "atomic", "red": "
 _MATRIX_KINDS = {"ldmatrix": "load", "stmatrix": "store"}
 _MATRIX_ROW_BYTES = 16
 _COPY_SIZES = {text: size for size in (4, 8, 16) for text in (str(size), hex(size))}  # of cp.async
+_BULK_LOAD = ("async", "bulk", "shared::cluster"), ("async", "bulk", "shared::cta")
 _DESCRIPTORS = ("wgmma.mma_async", "tcgen05.mma")  # with operands in memory that a descriptor states
 _SPACES = ("global", "shared", "local")
 _NOT_TRACED_SPACES = frozenset(("param", "const"))
@@ -78,8 +79,8 @@ class Names:
 def find_accesses(function: Function) -> tuple[dict[int, tuple[Access, ...]], tuple[int, ...]]:
     """Accesses by index of instruction, and the numbers of instructions whose addresses are not known.
 
-    Those are bulk and tensor copies, operands of the tensor core by descriptor, reductions of several GPUs, barriers in
-    memory, and addresses of an unknown form. Parameters and constants are no accesses.
+    Those are tensor copies, bulk copies from shared memory, operands of the tensor core by descriptor, reductions of
+    several GPUs, and addresses of an unknown form. Parameters and constants are no accesses.
     """
     found: dict[int, tuple[Access, ...]] = {}
     unknown = []
@@ -109,6 +110,9 @@ def _accesses(function: Function, instruction: Instruction, number: int) -> Iter
             yield Access(number, "global", "load", size, codes[1])
             yield Access(number, "shared", "store", size, codes[0])
         return
+    if instruction.name == "mbarrier" or (instruction.modifiers[:3] in _BULK_LOAD and len(places) > 2):
+        yield from _barrier_accesses(function, instruction, number, places)
+        return
     kind = _KINDS.get(instruction.name) or _MATRIX_KINDS.get(instruction.name)
     if kind is None or not places or {"async", "bulk"} & set(instruction.modifiers):
         return
@@ -117,6 +121,22 @@ def _accesses(function: Function, instruction: Instruction, number: int) -> Iter
     code = _address(function, instruction, places[0], space)
     if size and code:
         yield Access(number, space, kind, size, code)
+
+
+def _barrier_accesses(function: Function, instruction: Instruction, number: int, places: list[str]) -> Iterator[Access]:
+    """Of a bulk copy, a load of its first sector; its barrier as an atomic; its number as the address of a byte."""
+    is_copy = instruction.name == "cp"
+    barrier = _address(function, instruction, places[2 if is_copy else 0], "shared") if places else ""
+    source = _address(function, instruction, places[1], "global") if is_copy else "none"
+    if not (barrier and source):
+        return
+    if is_copy:
+        yield Access(number, "global", "load", 16, source)
+    yield Access(number, "shared", "atomic", 8, barrier)
+    after = instruction.operands[instruction.operands.index(places[0]) + 1 :]
+    operands = [operand for operand in after if not operand.startswith("[")]
+    if operands and (value := _address(function, instruction, f"[{operands[0]}]", "shared")):
+        yield Access(number, "shared", "load", 1, value)
 
 
 def _size(modifiers: tuple[str, ...]) -> int:

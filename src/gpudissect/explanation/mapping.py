@@ -15,6 +15,7 @@ from gpudissect.explanation.instrument import LINES_FILE, WARP_THREADS, BlockCou
 from gpudissect.explanation.ptx import Function
 from gpudissect.machine_code.program import Program
 
+MAX_RATIO = 2.0  # of the threads of a block of machine code to those of the PTX block that it comes from
 _ENDS = frozenset(("EXIT", "RET", "KILL"))
 _Place = tuple[int, str]
 
@@ -66,6 +67,10 @@ def map_counts(
     block_count = len(program.flow.blocks)
     by_threads = tuple(
         solved[block] if block in system.reachable else Count(0.0, 0.0, 0.0) for block in range(block_count)
+    )
+    origin = tuple(  # more threads than those of a PTX block run what follows it, too
+        None if each is None or (each in counts and by_threads[block].low > MAX_RATIO * counts[each].threads) else each
+        for block, each in enumerate(origin)
     )
     warps = tuple(_warps(by_threads[block], counts.get(origin[block] or ("", 0))) for block in range(block_count))
     guarded = {key: solved[unknown] for key, unknown in system.guards.items()}
@@ -154,8 +159,11 @@ class _System:
                 terms = Counter(unknowns)
                 terms[number] -= 1
                 yield {unknown: float(factor) for unknown, factor in terms.items() if factor}
-            if flow.instructions[flow.blocks[number].end - 1].mnemonic == "BRA.DIV":  # only for warps that diverged
+            last = flow.instructions[flow.blocks[number].end - 1]
+            if last.mnemonic == "BRA.DIV":  # only for warps that diverged
                 yield {self.edges[number, s]: 1.0 for s in flow.blocks[number].successors if s != number + 1}
+            if last.mnemonic == "BRA.U.ANY" and (number, number) in self.edges:
+                yield {self.edges[number, number]: 1.0}  # a turn for each thread that makes a bulk copy: one of a warp
         for key, guard in self.guards.items():
             yield {key[0]: -1.0, guard: 1.0, self.rests[key]: 1.0}
 

@@ -9,6 +9,7 @@ from gpudissect.explanation.counts import Count
 from gpudissect.explanation.instrument import BlockCount
 from gpudissect.explanation.mapping import MachineCounts
 from gpudissect.explanation.model.assess import Facts, relative_executions
+from gpudissect.explanation.model.phases import no_events
 from gpudissect.explanation.model.traffic import SampledWarp
 from gpudissect.explanation.model.walk import walk
 from gpudissect.explanation.packing import Trace
@@ -72,4 +73,5 @@ def test_no_sampled_warp_skips_what_every_warp_executes_once():
     blocks = {("k", 0): BlockCount(64, 2048, 1024), ("k", 1): BlockCount(32, 1024, 0)}
     traces = [Trace(np.array(visited), *(np.zeros(0),) * 5) for visited in ([0, 1], [0])]
     facts = Facts(32, 64, 0, blocks, (), [SampledWarp(0, trace) for trace in traces], {})
-    assert relative_executions(facts, counts).tolist() == [[1, 2, 1], [1, 0, 1]]
+    _, _, program, _ = mapped("divergent", "sm_90")
+    assert relative_executions(facts, counts, program, no_events()).tolist() == [[1, 2, 1], [1, 0, 1]]

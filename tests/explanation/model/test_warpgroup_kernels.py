@@ -28,6 +28,9 @@ def explained(kernel):
         ("triton_128x256", 0.15),
         ("triton_64x64", 0.27),
         ("triton_128x64", 0.52),
+        ("bulk_gemm_2x64", 0.44),
+        ("bulk_stream_2", 0.12),
+        ("special_gemm_4x256", 0.06),
     ],
 )
 def test_predicted_times_are_as_near_as_the_page_of_accuracy_says(kernel, error):
@@ -40,6 +43,12 @@ def test_a_warp_waits_where_the_machine_code_waits_for_groups():
     stalls = {line.text.split(" R")[0]: line.stall for line in explained("async_gemm_1x128").lines}
     assert stalls["DEPBAR.LE SB0, 0x0"] > 0.2
     assert stalls["WARPGROUP.DEPBAR.LE gsb0, 0x0"] > 0.1
+
+
+def test_warps_that_share_work_by_barriers_wait_for_their_copies():
+    """Of a warpgroup that copies and two that multiply."""
+    stalls = [line.stall for line in explained("special_gemm_4x256").lines if line.text.startswith("SYNCS.PHASECHK")]
+    assert len(stalls) == 2 and max(stalls) > 0.05
 
 
 def test_the_rate_of_matrix_instructions_is_marked_as_assumed():

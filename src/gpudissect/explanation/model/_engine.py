@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from gpudissect.explanation.model import _state as column
-from gpudissect.explanation.model._memory import load, request
+from gpudissect.explanation.model._memory import draw, fetch, load, request
 from gpudissect.explanation.model._state import Int, State
 from gpudissect.simulation.cache.compiled import F64, compiled, inlined
 
@@ -64,6 +64,8 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
         done = load(state, w, instruction, np.int64(row[column.SHARED]), start + row[column.SHARED_INTERVAL] - 1.0)
     elif kind in (column.LOAD, column.STORE):
         done = request(state, instruction, start + row[column.SHARED_INTERVAL] - 1.0)
+    elif kind >= column.PREPARE:
+        done = _use_barrier(state, w, s, kind, instruction, t)
     elif kind == column.MATRIX:
         done = _multiply(state, s, row, start)
     else:
@@ -93,17 +95,97 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
         warps[w, column.W_AT] = column.NEVER
         state.residents[resident, column.B_ARRIVED] += 1
         _open_barrier(state, resident, t)
+        _release(state, resident, t)
+        return
+    if warps[w, column.W_PARKED] > 0:
+        warps[w, column.W_AT], warps[w, column.W_SINCE] = column.NEVER, t
+        _release(state, resident, t)
         return
     is_next = state.path[warps[w, column.W_POSITION]] == instruction + 1
     _next(state, w, t + np.int64(row[column.STALL] if is_next else row[column.JUMP]))
 
 
 @inlined
-def _multiply(state: State, s: Int, row: F64, start: float | np.float64) -> float | np.float64:
-    """Cycle at which the tensor core of a scheduler has multiplied what a warp of a warpgroup issued at `start`.
+def _use_barrier(state: State, w: Int, s: Int, kind: Int, instruction: Int, t: Int) -> float | np.float64:
+    """Cycle at which an operation of a warp on a barrier in memory is done; a warp that has to wait is parked."""
+    phases, warps, row = state.phases, state.warps, state.instructions[instruction]
+    operation, slot = np.int64(row[column.OPERATION]), warps[w, column.W_SLOT] % state.phases.begins.shape[0]
+    count = phases.ends[slot, operation] - phases.begins[slot, operation]
+    done = np.float64(t + row[column.LATENCY])
+    if count == 0:
+        return done
+    event = phases.begins[slot, operation] + phases.cursors[w, operation] % count
+    phases.cursors[w, operation] += 1
+    resident, number, value = w // state.job[column.J_PER_BLOCK], phases.barrier[event], phases.value[event]
+    barrier = phases.barriers[resident, number]
+    if kind == column.WAIT:
+        if np.int64(barrier[column.P_COMPLETE]) % 2 == value:
+            warps[w, column.W_PARKED] = 2 * number + value + 1
+        return np.float64(max(done, barrier[column.P_AT] + column.WAKING))
+    if kind == column.PREPARE:
+        barrier[column.P_EXPECTED] = value
+        return done
+    if kind == column.BULK:
+        barrier[column.P_BYTES] -= value
+        barrier[column.P_READY] = max(barrier[column.P_READY], _copy(state, instruction, value, np.float64(t)))
+    else:
+        barrier[column.P_ARRIVED] += phases.arrivals[event]
+        barrier[column.P_BYTES] += value
+        barrier[column.P_READY] = max(barrier[column.P_READY], t + column.ARRIVAL)
+    if barrier[column.P_ARRIVED] >= barrier[column.P_EXPECTED] and barrier[column.P_BYTES] <= 0.0:
+        barrier[column.P_AT], barrier[column.P_READY] = barrier[column.P_READY], 0.0
+        barrier[column.P_ARRIVED], barrier[column.P_BYTES] = 0.0, 0.0
+        barrier[column.P_COMPLETE] += 1
+        parity = 1 - np.int64(barrier[column.P_COMPLETE]) % 2
+        at = np.int64(math.ceil(barrier[column.P_AT] + column.WAKING))
+        per_block = state.job[column.J_PER_BLOCK]
+        for v in range(resident * per_block, (resident + 1) * per_block):
+            if warps[v, column.W_PARKED] == 2 * number + parity + 1:
+                _wake(state, v, at)
+    return done
 
-    It multiplies in the order of issue. Shared memory serves loads and stores first, and operands, of all tensor cores
-    at once, in the cycles that are left.
+
+@inlined
+def _copy(state: State, instruction: Int, size: Int, start: float | np.float64) -> float | np.float64:
+    """Cycle at which a bulk copy of `size` bytes has arrived in shared memory."""
+    row, chunks, done = state.instructions[instruction], max(1, size // column.CHUNK), start
+    amount = np.float64(size) / row[column.SIZE] / chunks
+    for _ in range(chunks):
+        goes_on = draw(state.strata, instruction) >= row[column.IN_L2]
+        done = max(done, fetch(state, row, start, amount, state.strata[instruction], goes_on))
+    state.busy[state.pipes.shape[1] + column.LSU] += size / column.SHARED_BYTES
+    return np.float64(done)
+
+
+@inlined
+def _release(state: State, resident: Int, t: Int) -> None:
+    """Let the first warp go on that waits for an arrival, if all warps of a block wait: sampled paths can lack one."""
+    warps, per_block, parked = state.warps, state.job[column.J_PER_BLOCK], -1
+    for w in range(resident * per_block, (resident + 1) * per_block):
+        if warps[w, column.W_AT] < column.NEVER:
+            return
+        if warps[w, column.W_PARKED] > 0 and parked < 0:
+            parked = w
+    if parked >= 0:
+        state.job[column.J_RELEASED] += 1
+        _wake(state, parked, t + 1)
+
+
+@inlined
+def _wake(state: State, w: Int, at: Int) -> None:
+    """Let a parked warp go on at a cycle."""
+    warps = state.warps
+    instruction = state.path[warps[w, column.W_POSITION] - 1]
+    warps[w, column.W_PARKED] = 0
+    state.waited[instruction, 0] += max(0, at - warps[w, column.W_SINCE])
+    _next(state, w, max(at, warps[w, column.W_SINCE] + 1))
+
+
+@inlined
+def _multiply(state: State, s: Int, row: F64, start: float | np.float64) -> float | np.float64:
+    """Cycle at which the tensor core of a scheduler, in order, has multiplied what a warp issued at `start`.
+
+    Shared memory reads operands, of all tensor cores at once, in the cycles that loads and stores leave.
     """
     core, schedulers, first = state.cores[s], state.schedulers.shape[0], state.pipes.shape[1]
     interval, operands = row[column.SHARED_INTERVAL] * schedulers, row[column.OPERANDS] * schedulers
@@ -154,10 +236,11 @@ def _end_warp(state: State, w: Int, resident: Int, t: Int) -> None:
     """End a warp; after the last one of its block, the next block begins."""
     warps, residents, job = state.warps, state.residents, state.job
     per_block = job[column.J_PER_BLOCK]
-    warps[w, column.W_AT] = column.NEVER
+    warps[w, column.W_AT], warps[w, column.W_PARKED] = column.NEVER, 0
     residents[resident, column.B_LEFT] -= 1
     if residents[resident, column.B_LEFT] > 0:
         _open_barrier(state, resident, t)
+        _release(state, resident, t)
         return
     end = t
     for v in range(resident * per_block, (resident + 1) * per_block):
@@ -177,6 +260,7 @@ def _start_block(state: State, resident: Int, t: Int) -> None:
     state.residents[resident, column.B_NUMBER] = job[column.J_STARTED]
     state.residents[resident, column.B_LEFT], state.residents[resident, column.B_ARRIVED] = per_block, 0
     job[column.J_STARTED] += 1
+    state.phases.barriers[resident] = 0.0
     for w in range(resident * per_block, (resident + 1) * per_block):
         number = state.residents[resident, column.B_NUMBER] * per_block + w - resident * per_block
         variant = number % state.spans.shape[0]
@@ -186,6 +270,8 @@ def _start_block(state: State, resident: Int, t: Int) -> None:
         warps[w, column.W_LAP] = number // state.loads.begins.shape[0]
         state.loads.cursors[w, :] = 0
         state.last[w, :], state.counts[w, :] = 0.0, 0
+        state.phases.cursors[w, :] = 0
+        warps[w, column.W_PARKED], warps[w, column.W_SINCE] = 0, t
         warps[w, column.W_POSITION], warps[w, column.W_END] = state.spans[variant, 0], state.spans[variant, 1]
         for barrier in range(column.BARRIERS):
             warps[w, column.W_BARRIERS + barrier] = t

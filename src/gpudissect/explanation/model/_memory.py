@@ -18,7 +18,7 @@ LINE_BITS = 41
 
 
 @inlined
-def _draw(strata: I64, instruction: Int) -> Float:
+def draw(strata: I64, instruction: Int) -> Float:
     """Next number in [0, 1) of an instruction: multiples of the golden ratio, whose shares are right from the start."""
     strata[instruction] += 1
     return np.float64((strata[instruction] * 0.6180339887498949 + instruction * 0.377) % 1.0)
@@ -43,7 +43,7 @@ def _memory_latency(state: State, region: Int, at: Float) -> Float:
 
 
 @inlined
-def _fetch(state: State, row: F64, start: Float, amount: Float, region: Int, goes_on: bool) -> Float:
+def fetch(state: State, row: F64, start: Float, amount: Float, region: Int, goes_on: bool) -> Float:
     """Cycle at which `amount` times the bytes of a miss of the L1 are there, from memory if it `goes_on`."""
     machine, queues, busy = state.machine, state.queues, state.busy
     credit = start - machine[column.M_CREDIT]
@@ -61,7 +61,7 @@ def _fetch(state: State, row: F64, start: Float, amount: Float, region: Int, goe
         queues[1] = max(queues[1], credit) + dram
         busy[busy.size - 1] += dram
         served = max(served, queues[1])
-        if row[column.KIND] == column.LOAD:
+        if row[column.KIND] != column.STORE:
             at = max(served - link, start)
             behind_writes = -math.log(1.0 - _scatter(region + PRIME_WAIT * np.int64(at / WRITES_LAST), OF_QUEUE))
             rise = (machine[column.M_RISE] + machine[column.M_MIXED_RISE] * behind_writes) * load / (1.0 - load)
@@ -73,11 +73,11 @@ def _fetch(state: State, row: F64, start: Float, amount: Float, region: Int, goe
 def request(state: State, instruction: Int, start: Float) -> Float:
     """Cycle at which a request without sampled addresses that left its pipe at `start` is done."""
     row = state.instructions[instruction]
-    number = _draw(state.strata, instruction)
+    number = draw(state.strata, instruction)
     if number < row[column.IN_SM]:
         return start + np.float64(row[column.LATENCY])
     region = state.strata[instruction] // REGION  # neighbouring requests follow each other
-    return _fetch(state, row, start, 1.0, region, number >= row[column.IN_L2])
+    return fetch(state, row, start, 1.0, region, number >= row[column.IN_L2])
 
 
 @inlined
@@ -107,8 +107,8 @@ def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Flo
         line = loads.number[at] if loads.is_shared[at] else loads.number[at] + fresh
         if row[column.BYPASSES] > 0.0:
             sectors = int(_count(loads.sectors[at]))
-            goes_on = bool(loads.sectors[at] & loads.new[at]) and _draw(state.strata, instruction) >= row[column.IN_L2]
-            arrival = _fetch(state, row, start, np.float64(sectors), line // REGION, goes_on)
+            goes_on = bool(loads.sectors[at] & loads.new[at]) and draw(state.strata, instruction) >= row[column.IN_L2]
+            arrival = fetch(state, row, start, np.float64(sectors), line // REGION, goes_on)
             done = max(done, arrival + state.machine[column.M_LINE_INTERVAL] * missed)
             missed, missed_sectors = missed + 1, missed_sectors + sectors
             continue
@@ -123,8 +123,8 @@ def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Flo
         if lacking:
             sectors = int(_count(lacking))
             missed, missed_sectors = missed + 1, missed_sectors + sectors
-            goes_on = bool(lacking & loads.new[at]) and _draw(state.strata, instruction) >= row[column.IN_L2]
-            filled = _fetch(state, row, start, np.float64(sectors), line // REGION, goes_on)
+            goes_on = bool(lacking & loads.new[at]) and draw(state.strata, instruction) >= row[column.IN_L2]
+            filled = fetch(state, row, start, np.float64(sectors), line // REGION, goes_on)
             filled += state.machine[column.M_LINE_INTERVAL] * (missed - 1)
             of_memory += goes_on
             l1.sectors[place] |= lacking

@@ -22,15 +22,15 @@ BARRIERS = 6
 # partition. IS_WHOLE: the sample has all requests of the access; a warp on a longer path repeats its last one.
 # BYPASSES: its lines are not in the L1.
 # STALL, JUMP: cycles to the next instruction, if that is the one behind it, and if it is another.
-# Columns of asynchronous operations. QUEUE: of the warp, that the operation joins, -1 for none; its end is then that of
-# the last one in the queue. COUNTER: of the warp, that counts the operation until its end, or whose operations
-# the instruction waits for, -1 for none. PENDING: number of them that may remain then, -1 for an instruction that does
-# not wait. OPERANDS: cycles of shared memory that read the operands of a matrix instruction.
+# Columns of asynchronous operations, -1 for none. QUEUE: of the warp, that it joins; it then ends with the last one in
+# the queue. COUNTER: of the warp, that counts it until its end, or waits for all but PENDING of those it counts.
+# OPERANDS: cycles of shared memory that read the operands of a matrix instruction. OPERATION: of the barriers in
+# memory. SIZE: mean bytes of a bulk copy, to which its bytes belong.
 (STALL, WAITS, SETS, READS, PIPE, INTERVAL, IS_EITHER, SHARED, SHARED_INTERVAL, LATENCY, READ_LATENCY) = range(11)
 (KIND, IN_SM, IN_L2, L2_BYTES, L2_MORE, L2_WRITTEN, DRAM_BYTES, LINK, FAR, ACCESS, IS_WHOLE) = range(11, 22)
 JUMP, EVEN, ODD, EVEN_AFTER, ODD_AFTER = range(22, 27)
-BYPASSES, QUEUE, COUNTER, PENDING, OPERANDS, INSTRUCTION = range(27, 33)
-PLAIN, LOAD, STORE, BARRIER, MATRIX = range(5)
+BYPASSES, QUEUE, COUNTER, PENDING, OPERANDS, OPERATION, SIZE, INSTRUCTION = range(27, 35)
+PLAIN, LOAD, STORE, BARRIER, MATRIX, PREPARE, ARRIVE, WAIT, BULK = range(9)
 LSU = 0  # the first pipe of the SM
 COPIES, QUEUES = 0, 2  # queues of a warp: copies to shared memory, matrix instructions
 COUNTERS, COUNTED = BARRIERS + 1, 16  # each scoreboard barrier, matrix instructions; the last operations that have ends
@@ -50,13 +50,14 @@ FMA, HEAVY = 0, 1  # the first pipes of a scheduler
     10, 18
 )
 
-# The job: warps of a block, blocks, started blocks.
-J_PER_BLOCK, J_BLOCKS, J_STARTED, J_SIZE = range(4)
+# The job: warps of a block, blocks, started blocks, warps that waited for an arrival that no path has.
+J_PER_BLOCK, J_BLOCKS, J_STARTED, J_RELEASED, J_SIZE = range(5)
 
-# Columns of a warp: position on its path and the end of that, when it may issue next, when its stores have reached the
+# Columns of a warp (W_PARKED: 0, or 2 x barrier in memory + parity + 1 for which it waits since cycle W_SINCE):
+# position on its path and the end of that, when it may issue next, when its stores have reached the
 # L2, its number in the order of starts, the sampled warp whose loads it has, how many warps had these before; then when
 # each barrier is clear.
-W_POSITION, W_END, W_AT, W_STORED, W_NUMBER, W_SLOT, W_LAP, W_BARRIERS = range(8)
+W_POSITION, W_END, W_AT, W_STORED, W_NUMBER, W_SLOT, W_LAP, W_PARKED, W_SINCE, W_BARRIERS = range(10)
 W_SIZE = W_BARRIERS + BARRIERS
 
 # Columns of a resident block: its number, warps not yet ended and at the barrier.
@@ -68,6 +69,28 @@ S_NEXT, S_LAST, S_FMA, S_SIZE = range(4)
 # Columns of a tensor core: cycle at which it is free, and at which shared memory has read the operands before; cycles
 # of loads and stores of shared memory before that.
 C_FREE, C_READ, C_SERVED, C_SIZE = range(4)
+
+
+# Columns of a barrier in memory of a resident block: arrivals of a phase, those so far, bytes to come, cycle of the
+# last of both, phases that are complete, cycle of the last one.
+(P_EXPECTED, P_ARRIVED, P_BYTES, P_READY, P_COMPLETE, P_AT, P_SIZE) = range(7)
+WAKING, ARRIVAL = (
+    20.0,
+    85.0,
+)  # cycles from a phase to a warp that waits; from an arrival to the phase: H200, 127 for both
+CHUNK, SHARED_BYTES = 2048, 128.0  # of a bulk copy that come from one level of memory; of shared memory in a cycle
+
+
+class Phases(NamedTuple):
+    """The arrays of `phases.Events`, and the barriers of resident blocks."""
+
+    begins: I64  # (sampled warps, operations)
+    ends: I64
+    barrier: I64  # (events,)
+    arrivals: I64
+    value: I64
+    cursors: I64  # (warps, operations); modified
+    barriers: F64  # (resident blocks, barriers, P_SIZE); modified
 
 
 class Loads(NamedTuple):
@@ -104,6 +127,7 @@ class State(NamedTuple):
     counts: I64  # (warps, COUNTERS), operations so far
     queues: F64  # (4,), cycle at which the L2, memory, the link of the SM and the way of stores have moved all bytes
     loads: Loads
+    phases: Phases
     l1: L1
     ends: I64  # (blocks,), out: end of each block
     busy: F64  # (pipes + shared pipes + 2,), out: cycles of work of each, of all schedulers together

@@ -8,14 +8,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.errors import UsageError
 from gpudissect.explanation.instrument import BlockCount
 from gpudissect.explanation.line_records import BehindL1
 from gpudissect.explanation.mapping import MachineCounts, map_counts
 from gpudissect.explanation.model.card import Card
 from gpudissect.explanation.model.costs import Cost, cost_of
 from gpudissect.explanation.model.occupancy import Occupancy, l1_bytes, occupancy_of, shared_of_block
+from gpudissect.explanation.model.phases import Events, events_of, kind_of, no_events
 from gpudissect.explanation.model.predict import Launch, Prediction, latency_of_warp, predict
-from gpudissect.explanation.model.requests import LINE, Requests
+from gpudissect.explanation.model.requests import LINE, SECTOR, Requests
 from gpudissect.explanation.model.sample import Sample
 from gpudissect.explanation.model.traffic import (
     Accessed,
@@ -52,6 +54,11 @@ class Facts:
     behind_l1: Mapping[int, BehindL1] = field(repr=False)  # by index of access
     allocated: int = 0  # bytes of the arrays of its arguments, 0 if not known
 
+    @property
+    def sampled(self) -> list[SampledWarp]:
+        """Sampled warps that likely share an SM, by block."""
+        return sorted((warp for warp in self.warps if warp.block >= 0), key=lambda warp: warp.block)
+
 
 @dataclass(frozen=True)
 class Assessment:
@@ -65,6 +72,7 @@ class Assessment:
     costs: tuple[Cost, ...] = field(repr=False)
     traffic: Traffic = field(repr=False)
     accessed: Mapping[int, int] = field(repr=False)
+    events: Events = field(default_factory=no_events, repr=False)
 
     @property
     def occupancy(self) -> Occupancy:
@@ -94,8 +102,16 @@ class Assessment:
                 each = replace(each, access=index, new=self._new[index], is_whole=is_whole)
             elif index in self.traffic.assumed and each.from_memory < MIN_MEMORY and self._is_load(index):
                 each = replace(each, in_sm=1.0, in_l2=1.0)
-            found[place] = each
+            found[place] = self._of_bulk_copy(place, each) if place in self.events.sizes else each
         return found
+
+    def _of_bulk_copy(self, place: int, each: Requests) -> Requests:
+        """The requests of a bulk copy whose first sector alone was traced."""
+        size = self.events.sizes[place]
+        bulk = replace(
+            each, access=None, in_sm=0.0, in_l2=1 - each.from_memory, sectors=size / SECTOR, lines=size / LINE
+        )
+        return replace(bulk, l2_bytes=size, dram_bytes=size)
 
     def _is_load(self, index: int) -> bool:
         return self.facts.accesses[index].kind == "load"
@@ -116,7 +132,10 @@ class Assessment:
     @cached_property
     def sample(self) -> Sample:
         """The loads of warps that share an SM."""
-        return self.traffic.sample.from_lone_lines({index: each.memory for index, each in self.facts.behind_l1.items()})
+        found = self.traffic.sample.from_lone_lines(
+            {index: each.memory for index, each in self.facts.behind_l1.items()}
+        )
+        return replace(found, events=self.events)
 
     def predict(
         self,
@@ -213,18 +232,34 @@ def assess_counts(
 ) -> Assessment:
     """The same with known executions; `accessed` has the index of the access of each instruction that makes one."""
     warps = facts.blocks * -(-facts.threads // WARP_SIZE)
-    path = walk(program, counts, warps, MAX_PATH, relative_executions(facts, counts))
+    events = barrier_events(program, facts)
+    path = walk(program, counts, warps, MAX_PATH, relative_executions(facts, counts, program, events))
     pairs = zip(program.instructions, program.uses, strict=True)
     costs = tuple(cost_of(instruction, use, card) for instruction, use in pairs)
-    return Assessment(program, facts, card, counts, path, costs, traffic, accessed)
+    return Assessment(program, facts, card, counts, path, costs, traffic, accessed, events)
 
 
-def relative_executions(facts: Facts, counts: MachineCounts) -> NDArray[np.float64] | None:
+def barrier_events(program: Program, facts: Facts) -> Events:
+    """Operations on barriers by the sampled warps, if the kernel has bulk copies. Raises `UsageError` without them."""
+    copies = {place for place, each in enumerate(program.instructions) if kind_of(each) == "bulk"}
+    if not copies:
+        return no_events()
+    kinds = {("shared", "atomic", 8): "barrier", ("shared", "load", 1): "value"}
+    accesses = [(each.instruction, kinds.get((each.space, each.kind, each.size), "")) for each in facts.accesses]
+    found = events_of(program.instructions, accesses, [warp.trace for warp in facts.sampled])
+    if copies - set(found.operations) or not found.barriers:
+        raise UsageError("UBLKCP: bulk copies without recorded barriers are not supported: record the profile again")
+    return found
+
+
+def relative_executions(
+    facts: Facts, counts: MachineCounts, program: Program, events: Events
+) -> NDArray[np.float64] | None:
     """How often sampled warps of an SM execute each block of machine code relative to all warps: as its PTX block.
 
     What every warp executes once may hold code of a PTX block that some of them skip: none of them skips it.
     """
-    sampled = sorted((warp for warp in facts.warps if warp.block >= 0), key=lambda warp: warp.block)
+    sampled = facts.sampled
     if not sampled:
         return None
     numbers = {block: number for number, block in enumerate(facts.counts)}
@@ -239,4 +274,11 @@ def relative_executions(facts: Facts, counts: MachineCounts) -> NDArray[np.float
         np.ones(len(sampled)) if each is None or round(count.value) == warps else relative[:, numbers[each]]
         for each, count in zip(counts.origin, counts.warps, strict=True)
     ]
+    for number, block in enumerate(program.flow.blocks):  # a warp waits once, however often it polls
+        for place in range(block.start, block.end):
+            if kind_of(program.instructions[place]) == "wait" and place in events.operations:
+                waits = (events.ends - events.begins)[:, events.operations[place]]
+                for each, origin in enumerate(counts.origin):
+                    if origin == counts.origin[number]:
+                        columns[each] = waits * warps / max(1.0, counts.warps[each].value)
     return np.stack(columns, axis=1)

@@ -1,13 +1,10 @@
 """Asynchronous operations of a warp: copies to shared memory and matrix instructions of warpgroups.
 
-A warp counts them and waits until at most so many are left. ``LDGDEPBAR`` ends a group of copies (``LDGSTS``): a
-barrier of the scoreboard counts it until all copies before it are done, and ``DEPBAR.LE SB0, n`` waits until the
-barrier counts n or fewer. The last matrix instruction of a group names the counter ``gsb0``, for which
-``WARPGROUP.DEPBAR.LE gsb0, n`` waits.
+``LDGDEPBAR`` ends a group of copies (``LDGSTS``), which a barrier of the scoreboard counts until they are done;
+``DEPBAR.LE SB0, n`` waits until it counts n or fewer. The last matrix instruction of a group names ``gsb0``.
 """
 
 import re
-from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -33,14 +30,12 @@ SYNCHRONOUS = Asynchronous(None, None, None)
 
 @lru_cache(8)
 def asynchronous_of(instructions: tuple[Instruction, ...]) -> tuple[Asynchronous, ...]:
-    """The asynchronous operations of a program.
-
-    A fence between generic and asynchronous accesses of the whole GPU waits for copies too: with it, two stages of
-    copies take as long as four (H200).
-    """
+    """The asynchronous operations of a program. A fence of the whole GPU waits for copies too (H200)."""
     waits = [_wait(instruction) for instruction in instructions]
     counters = {wait.counter for wait in waits if wait is not None}
-    fences = _fences(instructions)
+    pairs = enumerate(pairwise(instructions))
+    first = {index for index, (each, after) in pairs if str(each) == "MEMBAR.ALL.GPU" and after.opcode == "FENCE"}
+    fences = first | {index + 1 for index in first}
     found = []
     for index, (instruction, wait) in enumerate(zip(instructions, waits, strict=True)):
         is_copy = instruction.opcode in ("LDGSTS", "LDGDEPBAR") or index in fences
@@ -57,13 +52,3 @@ def _wait(instruction: Instruction) -> Asynchronous | None:
         return None
     limit = _LIMIT.fullmatch(", ".join(instruction.operands))
     return limit and Asynchronous(None, int(limit[1]) if limit[1] else _MATRIX_COUNTER, int(limit[2], 16))
-
-
-def _fences(instructions: Sequence[Instruction]) -> frozenset[int]:
-    """Indices of ``MEMBAR.ALL.GPU`` and ``FENCE.VIEW.ASYNC`` behind it."""
-    first = [
-        index
-        for index, (each, after) in enumerate(pairwise(instructions))
-        if each.opcode == "MEMBAR" and "GPU" in each.modifiers and after.opcode == "FENCE"
-    ]
-    return frozenset((*first, *(index + 1 for index in first)))

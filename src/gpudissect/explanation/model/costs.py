@@ -15,8 +15,8 @@ from gpudissect.machine_code.units import Use
 from gpudissect.units import WARP_SIZE
 
 _TABLE = Path(__file__).with_name("costs.toml")
-REFUSED = frozenset(("BGMMA", "UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP", "UBLKRED"))
-"""Bulk copies, and binary matrices of warpgroups: neither measured nor like a measured one."""
+REFUSED = frozenset(("BGMMA", "UTMALDG", "UTMASTG", "UTMAREDG", "UBLKRED"))
+"""Copies, and binary matrices of warpgroups: neither measured nor like a measured one."""
 LDC_INTERVAL = 0.7  # cycles of an SM for a load of a constant: not measured, from a binomial tree on an H200
 WARPGROUP_SPEEDUP = 1.5  # rate of matrix instructions of warpgroups relative to ``mma.sync``: H200, all types
 WARPGROUP_LATENCY, LATENCY_PER_COLUMN = 53.6, 0.545  # cycles from its start to its end: H200, within 5 cycles
@@ -52,13 +52,14 @@ class Cost:
 
 def cost_of(instruction: Instruction, use: Use, card: Card) -> Cost:
     """The cost of an instruction on a GPU. Raises `UsageError` for one of `REFUSED`, and sparse ones of warpgroups."""
-    if instruction.opcode in REFUSED:
+    if instruction.opcode in REFUSED or instruction.mnemonic.startswith("UBLKCP.G"):
         raise UsageError(
-            f"{instruction.mnemonic}: bulk copies and binary matrix instructions of warpgroups are not supported"
+            f"{instruction.mnemonic}: tensor copies, other bulk copies than to shared memory, and binary matrix "
+            "instructions of warpgroups are not supported"
         )
     if instruction.opcode in MATRIX_OPCODES:
         return _warpgroup_matrix(instruction, card)
-    if use.unit == "issue" or instruction.opcode == "WARPGROUP" or instruction.predicate in ("!PT", "!UPT"):
+    if use.unit in ("issue", "tma") or instruction.opcode == "WARPGROUP" or instruction.predicate in ("!PT", "!UPT"):
         return Cost("issue", 1.0, None, None, False, "an issue slot only")
     if use.unit == "tensor":
         return _matrix(instruction, card)
@@ -86,11 +87,7 @@ def _matrix(instruction: Instruction, card: Card) -> Cost:
 
 
 def _warpgroup_matrix(instruction: Instruction, card: Card) -> Cost:
-    """The share of a warp in a matrix instruction of its warpgroup: a quarter of the M x N x K multiply-adds.
-
-    Microbenchmarks on an H200 (N = 8 to 256; types f16, bf16, tf32, e4m3, s8): `WARPGROUP_SPEEDUP` times the rate of
-    ``mma.sync`` if shared memory gives the operands in time (K is 32 bytes of each row), the latency is linear in N.
-    """
+    """The share of a warp in a matrix instruction of its warpgroup, a quarter: microbenchmarks on an H200 (ADR 23)."""
     modifiers = instruction.modifiers
     shape = re.fullmatch(r"(64)x(\d+)x(\d+)", next((text for text in modifiers if "x" in text), ""))
     if shape is None or "SP" in modifiers:

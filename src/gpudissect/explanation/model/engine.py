@@ -12,7 +12,7 @@ from gpudissect.explanation.model.sample import Sample, empty_sample
 
 if TYPE_CHECKING:
     from gpudissect.explanation.model._l1 import L1
-    from gpudissect.explanation.model._state import Loads
+    from gpudissect.explanation.model._state import Loads, Phases
 
 Floats = NDArray[np.float64]
 
@@ -78,7 +78,7 @@ class Step:
     shared_interval: float = 0.0
     latency: float = 1.0
     read_latency: float = 1.0
-    kind: str = "plain"  # plain, load, store, barrier, matrix
+    kind: str = "plain"  # plain, load, store, barrier, matrix; of barriers in memory: prepare, arrive, wait, bulk
     in_sm: float = 1.0  # share of requests that end in the SM
     in_l2: float = 1.0  # ... or in the L2
     l2_bytes: float = 0.0
@@ -94,6 +94,8 @@ class Step:
     asynchronous: Asynchronous = SYNCHRONOUS
     operand_interval: float = 0.0  # cycles of shared memory that read the operands of a matrix instruction
     bypasses: bool = False  # its lines are not in the L1
+    operation: int | None = None  # of the barriers in memory
+    size: float = 1.0  # mean bytes of a bulk copy
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,7 @@ class Run:
     busy: dict[str, float]
     waited: Floats = field(repr=False)
     seen: Floats = field(repr=False)  # (steps, 4): see `Loads`
+    released: int = 0  # warps that waited for an arrival at a barrier in memory that no path has
 
     def with_more(self, fewer: "Run", times: float) -> "Run":
         """This run with so many times more of the waits and requests that it has and one of `fewer` turns has not."""
@@ -134,7 +137,7 @@ class Run:
         return int(self.ends.max())
 
 
-KINDS = ("plain", "load", "store", "barrier", "matrix")
+KINDS = ("plain", "load", "store", "barrier", "matrix", "prepare", "arrive", "wait", "bulk")
 
 
 def run(sm: Sm, work: Work) -> Run:
@@ -157,34 +160,17 @@ def run(sm: Sm, work: Work) -> Run:
     ends = np.zeros(work.blocks, dtype=np.int64)
     names = (*sm.pipes, *sm.shared_pipes, "l2", "memory")
     busy, waited = np.zeros(len(names)), np.zeros((len(work.steps), 2))
-    loads = _loads(work, warps)
-    simulate(
-        state.State(
-            _machine(sm),
-            np.array([_row(sm, step) for step in work.steps]),
-            np.concatenate(work.paths).astype(np.int64),
-            _spans(work),
-            job,
-            np.zeros((warps, state.W_SIZE), dtype=np.int64),
-            np.zeros((resident, state.B_SIZE), dtype=np.int64),
-            schedulers,
-            np.zeros((sm.schedulers, 2)),
-            np.zeros((sm.schedulers, len(sm.pipes))),
-            np.zeros(max(1, len(sm.shared_pipes))),
-            np.zeros((sm.schedulers, state.C_SIZE)),
-            np.zeros((warps, state.QUEUES)),
-            np.zeros((warps, state.COUNTERS, state.COUNTED)),
-            np.zeros((warps, state.COUNTERS), dtype=np.int64),
-            np.zeros(4),
-            loads,
-            _l1(sm),
-            ends,
-            busy,
-            waited,
-            np.zeros(len(work.steps), dtype=np.int64),
-        )
-    )
-    return Run(ends, dict(zip(names, busy.tolist(), strict=True)), waited, loads.seen)
+    loads, phases, l1 = _loads(work, warps), _phases(work, warps, resident), _l1(sm)
+    banks, pipes = np.zeros((sm.schedulers, 2)), np.zeros((sm.schedulers, len(sm.pipes)))
+    shared, cores = np.zeros(max(1, len(sm.shared_pipes))), np.zeros((sm.schedulers, state.C_SIZE))
+    last, counted = np.zeros((warps, state.QUEUES)), np.zeros((warps, state.COUNTERS, state.COUNTED))
+    counts, strata = np.zeros((warps, state.COUNTERS), dtype=np.int64), np.zeros(len(work.steps), dtype=np.int64)
+    path, queues = np.concatenate(work.paths).astype(np.int64), np.zeros(4)
+    places = (np.zeros((warps, state.W_SIZE), dtype=np.int64), np.zeros((resident, state.B_SIZE), dtype=np.int64))
+    kernel = (np.array([_row(sm, step) for step in work.steps]), path, _spans(work), job, *places, schedulers)
+    units = (banks, pipes, shared, cores, last, counted)
+    simulate(state.State(_machine(sm), *kernel, *units, counts, queues, loads, phases, l1, ends, busy, waited, strata))
+    return Run(ends, dict(zip(names, busy.tolist(), strict=True)), waited, loads.seen, int(job[state.J_RELEASED]))
 
 
 def _spans(work: Work) -> NDArray[np.int64]:
@@ -194,40 +180,30 @@ def _spans(work: Work) -> NDArray[np.int64]:
 
 
 def _machine(sm: Sm) -> Floats:
-    from gpudissect.explanation.model import _state as state
-
-    found = np.zeros(state.M_SIZE)
-    found[state.M_DEPTH], found[state.M_BACKLOG], found[state.M_REPLACEMENT] = (
-        sm.depth,
-        sm.backlog,
-        sm.block_replacement,
-    )
-    found[state.M_L2_LATENCY], found[state.M_L2_FARTHER] = sm.l2_latency, sm.l2_farther
     memory = sm.dram_latency
-    found[state.M_DRAM_LATENCY], found[state.M_DRAM_FARTHER] = memory.least, memory.farther
-    found[state.M_FAR_HOMES], found[state.M_REFRESH] = memory.far_homes, memory.refresh
-    found[state.M_REFRESH_PERIOD], found[state.M_LINE_INTERVAL] = memory.period, sm.line_interval
-    found[state.M_MIXED_RISE] = sm.mixed_rise
-    found[state.M_L2_BYTES], found[state.M_DRAM_BYTES] = sm.l2_bytes, sm.dram_bytes
-    found[state.M_LINK_BYTES], found[state.M_RISE], found[state.M_CREDIT] = sm.link_bytes, sm.rise, sm.credit
-    return found
+    latencies = (sm.depth, sm.backlog, sm.block_replacement, sm.l2_latency, memory.least)
+    rates = (sm.l2_bytes, sm.dram_bytes, sm.link_bytes, sm.rise, sm.credit)
+    farther = (sm.l2_farther, memory.farther, memory.far_homes, memory.refresh, memory.period)
+    return np.array([*latencies, *rates, *farther, sm.line_interval, sm.mixed_rise])
 
 
 def _loads(work: Work, warps: int) -> "Loads":
     from gpudissect.explanation.model._state import Loads
 
     sample = work.sample
-    return Loads(
-        sample.begins,
-        sample.ends,
-        sample.lines,
-        sample.number,
-        sample.sectors,
-        sample.new,
-        sample.is_shared,
-        np.zeros((warps, sample.begins.shape[1]), dtype=np.int64),
-        np.zeros((len(work.steps), 4)),
-    )
+    arrays = (sample.begins, sample.ends, sample.lines, sample.number, sample.sectors, sample.new, sample.is_shared)
+    cursors = np.zeros((warps, sample.begins.shape[1]), dtype=np.int64)
+    return Loads(*arrays, cursors, np.zeros((len(work.steps), 4)))
+
+
+def _phases(work: Work, warps: int, resident: int) -> "Phases":
+    from gpudissect.explanation.model import _state as state
+
+    events = work.sample.events
+    cursors = np.zeros((warps, events.begins.shape[1]), dtype=np.int64)
+    barriers = np.zeros((resident, max(1, events.barriers), state.P_SIZE))
+    arrays = (events.begins, events.ends, events.barrier, events.arrivals, events.value)
+    return state.Phases(*arrays, cursors, barriers)
 
 
 def _l1(sm: Sm) -> "L1":
@@ -240,32 +216,15 @@ def _l1(sm: Sm) -> "L1":
 
 def _row(sm: Sm, step: Step) -> list[float]:
     """A step in the order of the compiled loop's columns."""
+    shared = -1 if step.shared_pipe is None else sm.shared_pipes.index(step.shared_pipe)
+    sets, reads, access, operation, *asynchronous = (
+        -1 if each is None else each
+        for each in (step.sets, step.reads, step.access, step.operation, *step.asynchronous)
+    )
     return [
-        max(1, step.stall),
-        step.waits,
-        -1 if step.sets is None else step.sets,
-        -1 if step.reads is None else step.reads,
-        sm.pipes.index(step.pipe),
-        step.interval,
-        step.is_either,
-        -1 if step.shared_pipe is None else sm.shared_pipes.index(step.shared_pipe),
-        step.shared_interval,
-        step.latency,
-        step.read_latency,
-        KINDS.index(step.kind),
-        step.in_sm,
-        step.in_l2,
-        step.l2_bytes,
-        step.l2_more,
-        step.l2_written,
-        step.dram_bytes,
-        step.link_bytes,
-        step.far,
-        -1 if step.access is None else step.access,
-        step.is_whole,
-        max(1, step.stall) + step.jump,
-        *step.operands,
-        step.bypasses,
-        *(-1 if each is None else each for each in step.asynchronous),
-        step.operand_interval,
+        *(max(1, step.stall), step.waits, sets, reads, sm.pipes.index(step.pipe), step.interval, step.is_either),
+        *(shared, step.shared_interval, step.latency, step.read_latency, KINDS.index(step.kind), step.in_sm),
+        *(step.in_l2, step.l2_bytes, step.l2_more, step.l2_written, step.dram_bytes, step.link_bytes, step.far),
+        *(access, step.is_whole, max(1, step.stall) + step.jump, *step.operands, step.bypasses, *asynchronous),
+        *(step.operand_interval, operation, step.size),
     ]

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.explanation.model.asynchronous import MATRIX_OPCODES, Asynchronous, asynchronous_of
+from gpudissect.explanation.model.asynchronous import MATRIX_OPCODES, asynchronous_of
 from gpudissect.explanation.model.card import Card
 from gpudissect.explanation.model.costs import PIPES, SHARED_PIPES, Cost
 from gpudissect.explanation.model.engine import MemoryLatency, Run, Sm, Step, Work, run
 from gpudissect.explanation.model.operands import reads_of
+from gpudissect.explanation.model.phases import Events, kind_of, no_events
 from gpudissect.explanation.model.requests import SECTOR, Requests
 from gpudissect.explanation.model.sample import Sample
 from gpudissect.explanation.model.walk import Path
-from gpudissect.machine_code.instructions import Instruction
 from gpudissect.machine_code.program import Program
 from gpudissect.machine_code.units import Use
 from gpudissect.units import WARP_SIZE
@@ -24,6 +24,9 @@ MAX_ISSUES = 400_000  # simulated one by one at an occupancy; a looked up line c
 MIN_WAVES, MAX_WARPS_ALONE = 4, 32
 QUEUE_DEPTH, BACKLOG, CREDIT = 24.0, 4000.0, 4000.0  # cycles, see `Sm`
 LINK_BYTES = 64.0  # per cycle, between an SM and the L2
+BULK_LINK = (
+    64 / 101
+)  # of LINK_BYTES that bulk copies take: a copy of 16 KiB takes 162 cycles more than one of 16 bytes (H200)
 LOOKUP_BYTES = 60.0  # that the L2 returns while it looks up a line: an H200 looks up 152 random lines in a ns
 STORE_LOOKUPS = 2.5  # that a store to a far line takes beside the first: fitted to a naive transpose on an H200
 RISE = 0.09  # of the memory latency: an H200's contention, 62 of 698 cycles (`hiding.contention_rise`)
@@ -69,10 +72,13 @@ class Prediction:
     requests: Mapping[int, Requests] = field(repr=False)
 
 
-def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Requests], card: Card) -> tuple[Step, ...]:
+def steps_of(
+    program: Program, costs: Sequence[Cost], requests: Mapping[int, Requests], card: Card, events: Events | None = None
+) -> tuple[Step, ...]:
     """The instructions of a program as steps of the simulated SM."""
+    events = events or no_events()
     operands, asynchronous = reads_of(program.instructions), asynchronous_of(program.instructions)
-    steps = []
+    steps, l1 = [], card.value("l1", "hit_latency")
     special = card.values.get(("issue", "special_with_shuffle"), SPECIAL_INTERVAL)
     jump = round(card.values.get(("branch", "latency"), TAKEN_BRANCH) - BRANCH_STALL + FETCH)
     for index, (instruction, cost, use) in enumerate(zip(program.instructions, costs, program.uses, strict=True)):
@@ -80,6 +86,7 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
         shared = cost.pipe if cost.pipe in SHARED_PIPES else "lsu" if cost.pipe == "xu" else None
         interval = special if cost.pipe == "xu" else found.passes * cost.interval
         is_memory = use.space in ("global", "generic", "local", "texture") and use.access is not None
+        is_fence = instruction.opcode == "MEMBAR" and asynchronous[index].queue is not None
         is_either = cost.pipe == "fma" and cost.interval <= MAX_DUAL_INTERVAL
         step = Step(
             stall=max(1, instruction.stall + RESOLVING.get(instruction.opcode, 0)),
@@ -91,7 +98,7 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
             is_either=is_either,
             shared_pipe=shared,
             shared_interval=interval if shared else 0.0,
-            latency=_latency(cost, instruction, asynchronous[index], card, is_memory=is_memory),
+            latency=FENCE_LATENCY if is_fence else l1 if is_memory else cost.latency or 1.0,
             read_latency=8.0,
             kind="matrix" if instruction.opcode in MATRIX_OPCODES else _kind(cost, use, found),
             in_sm=found.in_sm,
@@ -106,16 +113,13 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
             asynchronous=asynchronous[index],
             operand_interval=cost.operands,
             bypasses="BYPASS" in instruction.modifiers,
+            operation=events.operations.get(index),
+            size=events.sizes.get(index) or 1.0,
         )
+        if index in events.operations:
+            step = replace(step, kind=kind_of(instruction) or step.kind, link_bytes=found.l2_bytes * BULK_LINK)
         steps.append(step if found.access is None or shared is None else _sampled(step, found, card))
     return tuple(steps)
-
-
-def _latency(cost: Cost, instruction: Instruction, group: Asynchronous, card: Card, *, is_memory: bool) -> float:
-    """Cycles until a result is there, of a request that hits the L1."""
-    if instruction.opcode == "MEMBAR" and group.queue is not None:
-        return FENCE_LATENCY
-    return card.value("l1", "hit_latency") if is_memory else cost.latency or 1.0
 
 
 def _sampled(step: Step, requests: Requests, card: Card) -> Step:
@@ -238,7 +242,7 @@ def predict(
 
     A path that lacks turns of loops gets the time of these from a run with still fewer.
     """
-    steps = steps_of(program, costs, requests, card)
+    steps = steps_of(program, costs, requests, card, sample.events)
     written, moved = _traffic(program, requests, path)
     sm = sm_of(card, written / moved if moved else 0.0, l1_lines)
     length = max(1, int(path.length + path.share * _lookups(requests, path) / 3))
@@ -256,7 +260,7 @@ def predict(
         index: each if each.access is None else after_l1(index, each, found.seen[index])
         for index, each in requests.items()
     }
-    steps = steps_of(program, costs, requests, card)
+    steps = steps_of(program, costs, requests, card, sample.events)
     bounds = bounds_of(program, path, costs, steps, sm, launch, card)
     best = max(bounds, key=lambda name: bounds[name])
     nanoseconds = max(cycles / card.clock_hz * 1e9, bounds[best])  # runs are short: their pace has an error

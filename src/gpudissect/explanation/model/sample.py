@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.explanation.model.phases import Events, no_events
+
 RECENT = 64  # requests of a warp after which what it requested may have left the L2
 Ints = NDArray[np.int64]
 
@@ -30,6 +32,7 @@ class Sample:
 
     is_alone: NDArray[np.bool_] = field(repr=False)  # no other block of the sample, also on other SMs, touches the line
     access: Ints = field(repr=False)  # index of the access
+    events: Events = field(default_factory=no_events, repr=False)  # on barriers in memory, of the same warps
 
     @property
     def accesses(self) -> frozenset[int]:

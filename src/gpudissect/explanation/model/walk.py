@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.explanation.mapping import MachineCounts
+from gpudissect.explanation.model.phases import COPY
 from gpudissect.machine_code.program import Program
 
 MAX_TURNS = 1 << 20
@@ -22,6 +23,7 @@ MIN_TURNS = 2.0  # of a loop that is cut
 VARIANTS = 4  # of warps with the same trace
 MAX_SHARE = 0.99  # of the executed instructions that a path has, below which there are shorter ones
 _ROUNDING = 1e-6
+MAX_RATE_ERROR = 1e-3  # between code that makes bulk copies and code that it belongs to
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -98,7 +100,8 @@ def _plan(walkers: Sequence["_Walker"], of_warp: Ints) -> tuple[list[tuple[int, 
 
     A block has a multiple of four warps often, and a scheduler every fourth of them: the turn shifts by one each round.
     """
-    plan, order = list[tuple[int, float]](), np.zeros(max(of_warp.size, VARIANTS**2), dtype=np.int64)
+    size = of_warp.size * -(-(VARIANTS**2) // of_warp.size)
+    plan, order = list[tuple[int, float]](), np.zeros(size, dtype=np.int64)
     of_warp = np.resize(of_warp, order.size)
     for number, walker in enumerate(walkers):
         mine = np.flatnonzero(of_warp == number)
@@ -209,6 +212,19 @@ class _Walker:
                 found[block] = 1 - found[above] - _ROUNDING * 10 if second else found[above]
         return found
 
+    def _rates_of_copies(self) -> dict[int | None, list[float]]:
+        """By loop, how often an iteration makes bulk copies, if not each does: the last ones have none to make."""
+        found = defaultdict[int | None, list[float]](list)
+        loops, innermost = self.program.loops.loops, self.program.loops.innermost
+        for number, block in enumerate(self.program.flow.blocks):
+            if any(each.opcode == COPY for each in self.program.instructions[block.start : block.end]):
+                loop = innermost[number]
+                while loop is not None:
+                    rate = self._rate(loop, self.frequency[number])
+                    found[loop] += [rate] if rate < 1 else []
+                    loop = loops[loop].parent
+        return found
+
     def path(self, kept: Floats, max_length: int, phase: float) -> Ints:
         """The path with a share `kept` of the turns of each loop; the block that exceeds `max_length` ends it."""
         blocks, phases = self.program.flow.blocks, self._phases(phase)
@@ -220,22 +236,24 @@ class _Walker:
             for kind in ("loop", "turn")
         }
         parts: list[Ints] = []
-        length = 0
+        length, ahead = 0, self._rates_of_copies()
 
-        def run(parent: int | None) -> bool:
+        def run(parent: int | None, turn: float = 0.0) -> bool:
             nonlocal length
             for child in self.children[parent]:
                 kind, number = child
-                frequency = self.frequency[number] if kind == "block" else self.entries[number]
-                for _ in range(_take(owed, child, self._rate(parent, frequency))):
+                rate = self._rate(parent, self.frequency[number] if kind == "block" else self.entries[number])
+                is_ahead = any(abs(rate - each) < MAX_RATE_ERROR for each in ahead[parent])
+                for _ in range(int(turn < rate) if is_ahead else _take(owed, child, rate)):
                     if kind == "block":
                         parts.append(spans[number])
                         length += spans[number].size
                         if length > max_length:
                             return False
                         continue
-                    for _ in range(_take(owed, ("turn", number), kept[number] * self.turns[number])):
-                        if not run(number):
+                    turns = _take(owed, ("turn", number), kept[number] * self.turns[number])
+                    for each in range(turns):
+                        if not run(number, (each + 0.5) / turns):
                             return False
             return True
 
