@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import gpudissect as gd
+from gpudissect.cli import console
 from gpudissect.device.cuda.driver import GpuLimits
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.explanation import inputs, kernel_process, on_gpu, record
@@ -34,6 +35,7 @@ def on_fake(tmp_path, monkeypatch):
     monkeypatch.setattr(kernel_process, "process", SimpleNamespace(__name__="tests.support.fake_kernel_process"))
     monkeypatch.setattr(record, "SHIFT", 0)
     monkeypatch.setattr(record, "LAUNCH_RECORDS", 1 << 14)
+    monkeypatch.setattr(console, "LOG_INTERVAL_S", 600.0)  # a slow machine would print progress
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(gd.__file__).parents[1]), str(ROOT)]))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "k.cu").write_text(SOURCE)

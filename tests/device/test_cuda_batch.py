@@ -40,8 +40,8 @@ def test_traces_of_streams_come_back_in_order():
     gpu = fake_gpu(StreamContext())
     batch = [CLUSTER, BULK, replace(CLUSTER, repetition=1)]
     assert [trace.workload for trace in gpu.run(batch)] == [digest(workload) for workload in batch]
-    with pytest.raises(DeviceError, match="cannot run a Stream on path 'texture'"):
-        gpu.run([batch[0], stream(Path.TEXTURE, Transfer.READ, 4, 1, 1)])
+    with pytest.raises(DeviceError, match="cannot run a Stream on path 'constant'"):
+        gpu.run([batch[0], stream(Path.CONSTANT, Transfer.READ, 4, 1, 1)])
 
 
 def test_traces_of_mixes_and_launches_come_back_in_order():

@@ -105,7 +105,7 @@ class FakeContext:
     def download(self, address, size):
         return self.bytes_at(address, size).copy()
 
-    def create_texture(self, address, size):
+    def create_texture(self, address, size, width=4):
         self._textures[77] = address
         return 77
 

@@ -13,7 +13,7 @@ from functools import partial
 
 from gpudissect.estimate import Series, Status
 from gpudissect.measure.cache.plan_capacity import capacity_of
-from gpudissect.measure.cache.plan_levels import absent, levels_of
+from gpudissect.measure.cache.plan_levels import PRIVATE_CACHES, absent, levels_of
 from gpudissect.measure.infer_confidence import BANDWIDTH
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.measure.throughput import stream_search
@@ -34,6 +34,8 @@ METHOD = "bytes over time, the fastest of some configurations for each number of
 
 def widths_plan(element: str, attribute: str, bench: Bench, known: Known) -> Plan:
     """Rate of each width of an access, from 1 to 16 bytes."""
+    if element in PRIVATE_CACHES and known[levels_of(element)].level(element) is None:
+        return absent(element, known, attribute)
     level = known[bandwidth_of(element, Transfer.READ)]
     if level is None:
         return Outcome(without(Status.NOT_FOUND, element, "its bandwidth was not found", attribute))
@@ -117,7 +119,7 @@ EXPERIMENTS = tuple(
         Key(f"widths.{element}"),
         partial(widths_plan, element, attribute),
         (attribute,),
-        needs=(bandwidth_of(element, Transfer.READ),),
+        needs=(bandwidth_of(element, Transfer.READ), *([levels_of(element)] if element in PRIVATE_CACHES else [])),
     )
     for element, attribute in (
         ("l1", BY_WIDTH),
