@@ -4,9 +4,11 @@ A store, a load or a multiply-add is one instruction of machine code per copy; c
 where the compiler unrolls, so that in loops they count only if there is no second copy.
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpudissect.explanation.counts import Terms
 from gpudissect.explanation.instrument import LINES_FILE, BlockCount
@@ -163,37 +165,50 @@ def _places(source: PtxInstruction, copies: Sequence[_Copy], table: Mapping[str,
     return tuple(sorted(max(groups.values(), key=Counter.total, default=Counter()).items()))
 
 
+class UnrolledLoop(NamedTuple):
+    """Sums of executions of a loop that the assembler unrolled; `is_exact`: all threads make as many iterations."""
+
+    sums: tuple[tuple[Terms, float], ...]
+    is_exact: bool
+
+
 def unrolled_loops(
     program: Program,
     functions: Sequence[Function],
     counts: Mapping[PtxBlock, BlockCount],
     found: Sequence[Evidence],
     edges: Mapping[tuple[int, int], int],
-) -> Iterator[tuple[Terms, float]]:
-    """Equations for loops of one PTX block with the same number of iterations in all threads: copies executed, entries.
+) -> Iterator[UnrolledLoop]:
+    """How often the copies of a loop of one PTX block run, and how often their loops are entered.
 
     The assembler writes such a loop as loops and blocks with several copies of its body each. Threads run the one with
     the most copies while enough iterations remain, then the next (seen in code of CUDA 12 and 13 for sm_75 to sm_120).
-    `edges` has the unknowns of the edges of the program.
+    If their numbers of iterations differ, they are taken to be the two whole numbers next to the mean. `edges` has the
+    unknowns of the edges of the program.
     """
     by_name = {function.name: function for function in functions}
-    loops = {loop.header: loop for loop in program.loops.loops if len(loop.blocks) == 1}
+    loops = {loop.header for loop in program.loops.loops if len(loop.blocks) == 1}
     for evidence in found:
         name, index = evidence.block
         count = counts[evidence.block]
         copies = sorted((-factor, block) for (block, predicate), factor in evidence.copies.items() if not predicate)
-        if len(copies) < 2 or index not in by_name[name].blocks[index].successors or not count.threads:
-            continue
         entries = count.threads - count.taken
-        turns = count.threads / entries if entries else 0.0
-        if not entries or abs(turns - round(turns)) > _ROUNDING * turns:
+        if len(copies) < 2 or index not in by_name[name].blocks[index].successors or not entries:
             continue
-        rest = round(turns)
-        for negative, block in copies:
-            factor, loop = -negative, loops.get(block)
-            times = rest // factor if loop is not None else min(1, rest // factor)
-            rest -= times * factor
-            yield {block: 1.0}, float(entries * times)
-            if loop is not None and times:
-                entering = {unknown: 1.0 for (first, second), unknown in edges.items() if second == block != first}
-                yield entering, float(entries)
+        mean = count.threads / entries
+        is_exact = abs(mean - round(mean)) <= _ROUNDING * mean
+        fewest = round(mean) if is_exact else math.floor(mean)
+        threads = {fewest: entries * (fewest + 1 - mean), fewest + 1: entries * (mean - fewest)}
+        executed, entered = Counter[int](), Counter[int]()
+        for iterations, share in {fewest: float(entries)}.items() if is_exact else threads.items():
+            rest = iterations
+            for negative, block in copies:
+                times = rest // -negative if block in loops else min(1, rest // -negative)
+                rest += times * negative
+                executed[block] += share * times
+                entered[block] += share * (times > 0)
+        sums = [({block: 1.0}, executed[block]) for _, block in copies]
+        for block in loops & {block for block in executed if executed[block]}:
+            entering = {unknown: 1.0 for (first, second), unknown in edges.items() if second == block != first}
+            sums.append((entering, entered[block]))
+        yield UnrolledLoop(tuple(sums), is_exact)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from pydantic import Field
 
 from gpudissect.explanation.line_sample import LineSampled, is_sampled
 from gpudissect.explanation.packing import DamagedProfileError, pack_bytes, unpack_bytes
-from gpudissect.explanation.reuse import L2, SECTOR_BYTES, Requests, behind_l1, served_by
+from gpudissect.explanation.reuse import L2, SECTOR_BYTES, Requests, behind_l1, merged_by, served_by
 from gpudissect.results.model import Items, Record
 
 MAX_RECORDS = 1 << 16
@@ -28,12 +29,14 @@ class BehindL1(NamedTuple):
     """Of all requested sectors: share that comes from or goes to memory, bytes of memory that each moves on average.
 
     Whether the L1 holds a sector hardly changes either: what would hit a larger L1 hits the L2. `far`: share of the
-    hits in the L2 that are in the far partition.
+    hits in the L2 that are in the far partition; `merged`: share of the requests that miss the L1 while another SM
+    waits for the same sector.
     """
 
     memory: float
     memory_bytes: float
     far: float = 0.0
+    merged: float = 0.0
 
     def at_most(self, memory: float) -> BehindL1:
         """The same with at most this share from memory."""
@@ -72,13 +75,20 @@ class LineRecords(Record):
         kinds = access.astype(np.uint32), sm.astype(np.uint32)
         return Requests(sectors * np.uint64(SECTOR_BYTES), *kinds, self.line_bytes, self.rate, self.more)
 
-    def behind_l1(self, l1_bytes: float, l2: L2) -> dict[int, BehindL1]:
-        """What becomes of the requests that miss the L1, by number of the PTX instruction, in a later launch."""
+    def behind_l1(
+        self, l1_bytes: float, l2: L2, copied: Mapping[int, float] = MappingProxyType({})
+    ) -> dict[int, BehindL1]:
+        """What becomes of the requests that miss the L1, by number of the PTX instruction, in a later launch.
+
+        `copied`: bytes of a request of each bulk copy, of which the first sector alone is recorded.
+        """
         uses_l1 = np.array([uses for _, _, uses in self.accesses], dtype=bool)
         is_load = np.array([kind == "load" for _, kind, _ in self.accesses], dtype=bool)
+        moved = np.array([copied.get(number, SECTOR_BYTES) for number, _, _ in self.accesses])
         requests = self.requests()
         behind = behind_l1(requests, uses_l1, l1_bytes) if self.records else requests
-        served, found = served_by(behind, is_load, l2), dict[int, BehindL1]()
+        served, is_merged = served_by(behind, is_load, l2), merged_by(behind, is_load, moved, l2)
+        found = dict[int, BehindL1]()
         for index, count in zip(*np.unique(requests.access, return_counts=True), strict=True):
             of = behind.access == index
             reached, near, far = (int(each[of].sum()) for each in (of, served.is_near, served.is_far))
@@ -86,6 +96,7 @@ class LineRecords(Record):
                 memory=(reached - near - far) / int(count),
                 memory_bytes=float(served.memory_bytes[of].sum()) / int(count),
                 far=far / (near + far) if far else 0.0,
+                merged=float(is_merged[of].mean()) if reached else 0.0,
             )
         return found
 

@@ -61,9 +61,14 @@ def map_counts(
         if evidence.branch is not None:
             taken = _taken_first(program, functions, origin, evidence.branch, evidence.block)
             _add_branch(sums, system.leaving(evidence.branch), counts[evidence.block], taken)
-    for unrolled, result in unrolled_loops(program, functions, counts, found, system.edges):
-        sums.add(unrolled, result)
-    solved = sums.solve()
+    loops = list(unrolled_loops(program, functions, counts, found, system.edges))
+    for equation in (each for loop in loops if loop.is_exact for each in loop.sums):
+        sums.add(*equation)
+    sums.determine()
+    bounds = sums.low.copy(), sums.high.copy()
+    for equation in (each for loop in loops if not loop.is_exact for each in loop.sums):
+        sums.add(*equation)
+    solved = tuple(Count(each.value, *ends) for each, *ends in zip(sums.solve(), *bounds, strict=True))
     block_count = len(program.flow.blocks)
     by_threads = tuple(
         solved[block] if block in system.reachable else Count(0.0, 0.0, 0.0) for block in range(block_count)

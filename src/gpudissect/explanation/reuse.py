@@ -57,11 +57,15 @@ class Requests:
 
 @dataclass(frozen=True)
 class L2:
-    """The L2: bytes of a partition, bytes that a miss of a load fetches, partition of each SM."""
+    """The L2: bytes of a partition, bytes that a miss of a load fetches, partition of each SM, bytes in flight.
+
+    `in_flight_bytes`: of the requests that it is serving.
+    """
 
     partition_bytes: float
     fetch_bytes: int
     partition_of_sm: Sequence[int]
+    in_flight_bytes: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,25 @@ def served_by(requests: Requests, is_load: NDArray[np.bool_], l2: L2, *, prior_l
         served, sectors = np.zeros(count, np.int64), np.zeros(count, np.int64)
         lru.fill_l2(np.ascontiguousarray(columns, np.int64), lines, per_fetch, caches, served, sectors)
     return Served(served == lru.NEAR, served == lru.FAR, sectors * SECTOR_BYTES)
+
+
+def merged_by(
+    requests: Requests, is_load: NDArray[np.bool_], moved: NDArray[np.float64], l2: L2
+) -> NDArray[np.bool_]:
+    """Whether each request, a load, comes while one of another SM for the same sector is in flight, (requests,).
+
+    `is_load` and `moved`, bytes of a request, are by index of access. Requests are taken to come at a steady rate.
+    """
+    mean = float(moved[requests.access].mean()) if requests.access.size else SECTOR_BYTES
+    window = l2.in_flight_bytes * requests.rate / mean  # requests of the sample
+    chosen = np.flatnonzero(np.asarray(is_load, bool)[requests.access])
+    sectors = (requests.address[chosen] // np.uint64(SECTOR_BYTES)).astype(np.int64)
+    order = np.argsort(sectors, kind="stable")
+    before, after = chosen[order[:-1]], chosen[order[1:]]
+    is_same = sectors[order[:-1]] == sectors[order[1:]]
+    found = np.zeros(len(requests.address), bool)
+    found[after] = is_same & (after - before <= window) & (requests.sm[after] != requests.sm[before])
+    return found
 
 
 def home_of(line: NDArray[np.uint64], partitions: int) -> NDArray[np.int64]:

@@ -178,20 +178,32 @@ def facts_of(profile: Profile, card: Card) -> Facts:
         counts=profile.block_counts(),
         accesses=[Accessed(*access) for access in profile.accesses],
         warps=warps,
-        behind_l1=_behind_l1(profile, card),
+        behind_l1=_behind_l1(profile, warps, card),
         allocated=sum(each.bytes for each in profile.allocations),
     )
 
 
-def _behind_l1(profile: Profile, card: Card) -> dict[int, BehindL1]:
+def _behind_l1(profile: Profile, warps: Sequence[SampledWarp], card: Card) -> dict[int, BehindL1]:
     """What becomes of requests that miss the L1, by index of access, if the kernel runs again and again."""
     l2 = card.l2
     if profile.lines is None or l2 is None:
         return {}
     l1 = card.values.get(("l1", "capacity"), 0.0) - profile.blocks_per_sm * profile.shared_bytes
-    by_line = profile.lines.behind_l1(max(0.0, l1), l2)
+    by_line = profile.lines.behind_l1(max(0.0, l1), l2, _bytes_of_copies(profile, warps))
     few_lines = BehindL1(0.0, 0.0)  # none of them is in the sample
     return {index: by_line.get(access[0], few_lines) for index, access in enumerate(profile.accesses)}
+
+
+def _bytes_of_copies(profile: Profile, warps: Sequence[SampledWarp]) -> dict[int, float]:
+    """Mean bytes of the bulk copies by each PTX instruction, which loads their first sector and traces their size."""
+    sources = {number for number, space, kind, _ in profile.accesses if (space, kind) == ("global", "load")}
+    found = {}
+    for index, (number, *access) in enumerate(profile.accesses):
+        if access == ["shared", "load", 1] and number in sources:
+            sizes = [warp.trace.offsets[warp.trace.accessed == index].max(axis=1) for warp in warps]
+            if (joined := np.concatenate(sizes)).size:
+                found[number] = float(joined.mean())
+    return found
 
 
 def assess(program: Program, module: Module, facts: Facts, card: Card) -> Assessment:

@@ -27,6 +27,7 @@ NEEDED = (
     ("launch", "block_replacement"),
 )
 """Without these there is no model."""
+AT_L2 = 0.33  # of the latency of a hit, in which the L2 merges requests: the rest is the way there and back
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ class Card:
             return None
         partitions = max(self.partition_of_sm) + 1
         fetched = int(self.values.get(("l2", "fetch_granularity"), float(SECTOR_BYTES)))
-        return L2(capacity / partitions, fetched, self.partition_of_sm)
+        in_flight = self.value("l2", "read_bandwidth") * self.value("l2", "hit_latency") / self.clock_hz * AT_L2
+        return L2(capacity / partitions, fetched, self.partition_of_sm, in_flight)
 
     def bytes_per_cycle(self, element: str, attribute: str) -> float:
         """A bandwidth as the share of one SM, in bytes per cycle of its clock."""

@@ -13,7 +13,7 @@ from gpudissect.explanation.model.costs import PIPES, SHARED_PIPES, Cost
 from gpudissect.explanation.model.engine import MemoryLatency, Run, Sm, Step, Work, run
 from gpudissect.explanation.model.operands import reads_of
 from gpudissect.explanation.model.phases import Events, kind_of, no_events
-from gpudissect.explanation.model.requests import SECTOR, Requests
+from gpudissect.explanation.model.requests import LINE, SECTOR, Requests
 from gpudissect.explanation.model.sample import Sample
 from gpudissect.explanation.model.walk import Path
 from gpudissect.machine_code.program import Program
@@ -27,6 +27,7 @@ LINK_BYTES = 64.0  # per cycle, between an SM and the L2
 BULK_LINK = (
     64 / 101
 )  # of LINK_BYTES that bulk copies take: a copy of 16 KiB takes 162 cycles more than one of 16 bytes (H200)
+MERGED_BYTES = 48.0  # per cycle, that the L2 returns to an SM if others read the same: two matrix multiplications on an H200
 LOOKUP_BYTES = 60.0  # that the L2 returns while it looks up a line: an H200 looks up 152 random lines in a ns
 STORE_LOOKUPS = 2.5  # that a store to a far line takes beside the first: fitted to a naive transpose on an H200
 RISE = 0.09  # of the memory latency: an H200's contention, 62 of 698 cycles (`hiding.contention_rise`)
@@ -163,7 +164,11 @@ def l2_load(requests: Requests, access: str, card: Card) -> float:
         return requests.operations * max((1 + card.far_homes) * LOOKUP_BYTES, requests.hot * turn)
     if access == "store":
         return max(requests.l2_bytes, requests.lines * (1 + STORE_LOOKUPS * card.far_homes) * LOOKUP_BYTES)
-    return max(requests.l2_bytes, requests.lines * (1 + 2 * requests.crossing) * LOOKUP_BYTES)
+    read = max(requests.l2_bytes, requests.lines * (1 + 2 * requests.crossing) * LOOKUP_BYTES)
+    if requests.l2_bytes < requests.lines * LINE:
+        return read
+    delivered = requests.l2_bytes * card.bytes_per_cycle("l2", "read_bandwidth") / MERGED_BYTES
+    return max(min(read, delivered), read * (1 - requests.merged))
 
 
 def written_load(requests: Requests, access: str, card: Card) -> float:

@@ -220,6 +220,7 @@ def with_l2(each: Requests, behind: BehindL1 | None, card: Card) -> Requests:
         random=slower,
         crossing=(1 - share) * found.far + share * card.far_homes,
         far=found.far,
+        merged=found.merged,
         sector_dram_bytes=moved / missed / share if share else 0.0,
     )
 
