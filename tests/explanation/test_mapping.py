@@ -99,6 +99,20 @@ def test_a_loop_that_the_assembler_unrolled_turns_as_its_copies_say():
     assert counts.threads[main.header].value == THREADS * 3
 
 
+@pytest.mark.parametrize(("iterations", "of_main"), [(1.5, 0.0), (6.5, 1.0)])
+def test_threads_with_different_iterations_run_an_unrolled_loop_only_as_often_as_they_can(iterations, of_main):
+    module, reference, program, _ = mapped("arithmetic", "sm_90")
+    blocks = [("arithmetic", index) for index in range(len(module.function("arithmetic").blocks))]
+    counts = {block: BlockCount(*expected_count(module, reference, block)) for block in blocks}
+    body = next(block for block in blocks if block[1] in module.function("arithmetic").blocks[block[1]].successors)
+    turns = round(THREADS * iterations)
+    counts[body] = BlockCount(8, turns, turns - THREADS)
+    found = map_counts(program, module.functions, counts, THREADS)
+    main, *_ = program.loops.loops
+    assert found.threads[main.header].value == pytest.approx(THREADS * of_main, abs=0.01)
+    assert not found.threads[main.header].is_exact
+
+
 @pytest.mark.parametrize("name", ["divergent", "triangle"])
 def test_warps_of_blocks_that_came_from_one_ptx_block(name):
     module, reference, program, counts = mapped(name, "sm_90")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudissect.explanation.reuse import L2, Requests, behind_l1, home_of, served_by
+from gpudissect.explanation.reuse import L2, Requests, behind_l1, home_of, merged_by, served_by
 from tests.support.cache_streams import LINE, LruCache, Partitions, gather, lru_hits, sampled_stream, whole_stream
 
 CAPACITY = 1 << 19
@@ -105,6 +105,19 @@ def test_a_far_hit_brings_only_the_sectors_that_are_there():
     l2 = L2(1024, 64, (1 - home, home))
     found = served_by(whole_stream(address, access, sm), np.array([True, False, True]), l2, prior_launches=0)
     assert (found.is_far.tolist(), found.is_near.tolist()) == ([False, True, False], [False, False, False])
+
+
+@pytest.mark.parametrize(
+    ("sector", "access", "sm", "after", "is_merged"),
+    [(5, 0, 1, 2, True), (5, 0, 0, 2, False), (6, 0, 1, 2, False), (5, 1, 1, 2, False), (5, 0, 1, 9, False)],
+    ids=["other SM", "same SM", "other sector", "store", "later"],
+)
+def test_a_load_is_merged_with_one_of_another_sm_that_is_in_flight(sector, access, sm, after, is_merged):
+    others = [(100 + n, 0, 0) for n in range(after - 1)]
+    requests = requests_of([(5, 0, 0), *others, (sector, access, sm)])
+    l2 = L2(1024, 32, (0,), in_flight_bytes=4 * 32)
+    found = merged_by(requests, np.array([True, False]), np.array([32.0, 32.0]), l2)
+    assert found.tolist() == [False] * after + [is_merged]
 
 
 def test_without_requests_nothing_reaches_the_l2():

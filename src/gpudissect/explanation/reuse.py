@@ -127,9 +127,7 @@ def served_by(requests: Requests, is_load: NDArray[np.bool_], l2: L2, *, prior_l
     return Served(served == lru.NEAR, served == lru.FAR, sectors * SECTOR_BYTES)
 
 
-def merged_by(
-    requests: Requests, is_load: NDArray[np.bool_], moved: NDArray[np.float64], l2: L2
-) -> NDArray[np.bool_]:
+def merged_by(requests: Requests, is_load: NDArray[np.bool_], moved: NDArray[np.float64], l2: L2) -> NDArray[np.bool_]:
     """Whether each request, a load, comes while one of another SM for the same sector is in flight, (requests,).
 
     `is_load` and `moved`, bytes of a request, are by index of access. Requests are taken to come at a steady rate.

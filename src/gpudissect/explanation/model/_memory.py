@@ -54,6 +54,8 @@ def fetch(state: State, row: F64, start: Float, amount: Float, region: Int, goes
     busy[busy.size - 2] += l2
     served = max(queues[0], queues[2])
     farther = machine[column.M_L2_FARTHER] if _scatter(region, OF_HOME) < row[column.FAR] else 0.0
+    l2_load = min(busy[busy.size - 2] / max(start, MIN_HISTORY), MAX_LOAD)
+    farther += machine[column.M_L2_RISE] * l2_load / (1.0 - l2_load)
     done = np.float64(max(served - link, start) + machine[column.M_L2_LATENCY] + farther)
     if goes_on:
         dram = amount * row[column.DRAM_BYTES] / machine[column.M_DRAM_BYTES]

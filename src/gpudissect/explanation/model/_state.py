@@ -46,9 +46,8 @@ FMA, HEAVY = 0, 1  # the first pipes of a scheduler
 # the SM.
 (M_DEPTH, M_BACKLOG, M_REPLACEMENT, M_L2_LATENCY, M_DRAM_LATENCY) = range(5)
 (M_L2_BYTES, M_DRAM_BYTES, M_LINK_BYTES, M_RISE, M_CREDIT) = range(5, 10)
-(M_L2_FARTHER, M_DRAM_FARTHER, M_FAR_HOMES, M_REFRESH, M_REFRESH_PERIOD, M_LINE_INTERVAL, M_MIXED_RISE, M_SIZE) = range(
-    10, 18
-)
+(M_L2_FARTHER, M_DRAM_FARTHER, M_FAR_HOMES, M_REFRESH, M_REFRESH_PERIOD) = range(10, 15)
+(M_LINE_INTERVAL, M_MIXED_RISE, M_L2_RISE, M_SIZE) = range(15, 19)
 
 # The job: warps of a block, blocks, started blocks, warps that waited for an arrival that no path has.
 J_PER_BLOCK, J_BLOCKS, J_STARTED, J_RELEASED, J_SIZE = range(5)

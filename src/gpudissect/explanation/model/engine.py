@@ -60,6 +60,7 @@ class Sm:
     ways: int = 4
     l2_farther: float = 0.0
     mixed_rise: float = 0.0  # the mean of a random rise of reads behind writes
+    l2_rise: float = 0.0  # of the latency of the L2 with its load, as `rise`
     line_interval: float = 0.0  # cycles from one line of a request to the next
 
 
@@ -184,7 +185,7 @@ def _machine(sm: Sm) -> Floats:
     latencies = (sm.depth, sm.backlog, sm.block_replacement, sm.l2_latency, memory.least)
     rates = (sm.l2_bytes, sm.dram_bytes, sm.link_bytes, sm.rise, sm.credit)
     farther = (sm.l2_farther, memory.farther, memory.far_homes, memory.refresh, memory.period)
-    return np.array([*latencies, *rates, *farther, sm.line_interval, sm.mixed_rise])
+    return np.array([*latencies, *rates, *farther, sm.line_interval, sm.mixed_rise, sm.l2_rise])
 
 
 def _loads(work: Work, warps: int) -> "Loads":

@@ -24,13 +24,12 @@ MAX_ISSUES = 400_000  # simulated one by one at an occupancy; a looked up line c
 MIN_WAVES, MAX_WARPS_ALONE = 4, 32
 QUEUE_DEPTH, BACKLOG, CREDIT = 24.0, 4000.0, 4000.0  # cycles, see `Sm`
 LINK_BYTES = 64.0  # per cycle, between an SM and the L2
-BULK_LINK = (
-    64 / 101
-)  # of LINK_BYTES that bulk copies take: a copy of 16 KiB takes 162 cycles more than one of 16 bytes (H200)
-MERGED_BYTES = 48.0  # per cycle, that the L2 returns to an SM if others read the same: two matrix multiplications on an H200
+BULK_LINK = 64 / 101  # of LINK_BYTES that bulk copies take: 16 KiB take 162 cycles more than 16 bytes (H200)
+MERGED_BYTES = 48.0  # per cycle from the L2 to an SM if others read the same lines: matrix multiplications (ADR 23)
 LOOKUP_BYTES = 60.0  # that the L2 returns while it looks up a line: an H200 looks up 152 random lines in a ns
 STORE_LOOKUPS = 2.5  # that a store to a far line takes beside the first: fitted to a naive transpose on an H200
 RISE = 0.09  # of the memory latency: an H200's contention, 62 of 698 cycles (`hiding.contention_rise`)
+L2_RISE = 0.045  # of the latency of the L2: fitted to kernels on an H200 that load at random
 MIXED_RISE = 2.0  # times that, the mean wait for writes if half of the bytes are written: from the tuning half
 LINE_INTERVAL = 1.4  # cycles from one line of a request to the next: half of what random lines through a small L1 take
 REFRESHING = 0.12  # of the time of a bank of memory: 12 % of the cold loads of an H200 wait up to 500 cycles (ADR 23)
@@ -192,6 +191,7 @@ def sm_of(card: Card, write_share: float, l1_lines: int) -> Sm:
         dram_bytes=memory_bandwidth(card, write_share) / (card.sms * card.clock_hz),
         link_bytes=LINK_BYTES,
         rise=rise,
+        l2_rise=L2_RISE * card.value("l2", "hit_latency"),
         mixed_rise=rise * MIXED_RISE * 4 * write_share * (1 - write_share),
         credit=CREDIT,
         block_replacement=_block_replacement(card),

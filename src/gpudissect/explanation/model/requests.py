@@ -30,9 +30,10 @@ class Requests:
     `lines`: different lines of a request; `scattered`: share of them in requests whose lines lie far apart; `random`:
     time of such a line in memory, relative to a load of it; `operations`: of an atomic in the L2; `hot`: share of them
     on one pair of lines. `crossing`: share of the lines that go to the far partition of the L2; `far`: of those that
-    hit; `merged`: share of the requests to the L2 that it merges with one of another SM. `from_memory`: share of all sectors, also of those that hit the L1; `new`: share that is new to their block;
-    `sector_dram_bytes`: bytes that each sector from memory moves. `access`: index of its loads in the sample, until the
-    simulated L1 has seen these; `is_whole`: the sample has all that a warp makes.
+    hit; `merged`: share of the requests to the L2 that it merges with one of another SM. `from_memory`: share of all
+    sectors, also of those that hit the L1; `new`: share that is new to their block; `sector_dram_bytes`: bytes that
+    each sector from memory moves. `access`: index of its loads in the sample, until the simulated L1 has seen these;
+    `is_whole`: the sample has all that a warp makes.
     """
 
     lanes: float
