@@ -96,13 +96,18 @@ def limiter_of(explanation: Explanation) -> str:
     if point.limiter != LATENCY:
         name = resource(point.limiter)
         executes = _TABLE.get(point.limiter, {}).get("work")
-        busy = explanation.bounds.get(point.limiter, 0.0) / point.predicted if point.predicted else 0.0
+        bound, time = explanation.bounds.get(point.limiter, 0.0), point.measured or point.predicted
+        busy = bound / time if time else 0.0
         place, kind, share = _most_work(explanation)
         most = f"; {share:.0%} of its work is {f'{kind} at ' if kind else ''}{place}" if share else ""
-        return f"{name}{f' ({executes})' if executes else ''}: busy for {min(busy, 1.0):.0%} of the time{most}"
+        return f"{name}{f' ({executes})' if executes else ''}: busy for {min(busy, 1.0):.0%} of the {_kind_of_time(point)} time{most}"
     busiest = f"the busiest resource, {bounds[0][0]}, is busy for {bounds[0][2]:.0%} of the time" if bounds else ""
     texts = busiest, _longest_wait(explanation), _other_waits(explanation)
     return ": ".join(filter(None, (LATENCY, "; ".join(filter(None, texts)))))
+
+
+def _kind_of_time(point: Point) -> str:
+    return "predicted" if point.measured is None else "measured"
 
 
 def _other_waits(explanation: Explanation) -> str:
@@ -196,7 +201,8 @@ def advice_of(explanation: Explanation) -> list[tuple[str, str]]:
         (f"Saves {saved_of(each)}{'?' if is_doubtful else ''}", f"{each.text}; {each.evidence}")
         for each in explanation.advice
     ]
-    if found and (not explanation.hint or explanation.advice[0].gain >= SMALL_GAIN):
+    is_small = not found or explanation.advice[0].gain < SMALL_GAIN
+    if found and not (explanation.hint and (is_small or explanation.point.limiter == "memory")):
         return found
     none = f"none of the {len(explanation.rejected)} changes tried saves {MIN_GAIN:.0%} or more"
     return [*found, ("Advice", hint or none)]

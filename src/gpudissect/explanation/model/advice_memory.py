@@ -33,7 +33,7 @@ def fewer_passes(trial: Trial) -> Iterator[Advice]:
         has_more = requests.passes >= MIN_PASSES * fewest
         if use.space != "shared":
             has_more = requests.sectors >= MIN_PASSES * _fewest_sectors(trial, index)
-        if has_more and trial.executed[index] and index not in combined:
+        if has_more and trial.executed[index] and index not in combined and not _is_contiguous(trial, index):
             groups[use.space == "shared", use.access or ""][index] = _coalesced(requests, use, fewest)
     for (in_shared, access), better in groups.items():
         now = {index: trial.found.requests[index] for index in better}  # means too, not single sampled requests
@@ -47,6 +47,8 @@ def fewer_passes(trial: Trial) -> Iterator[Advice]:
             fewest = _mean(_fewest_sectors(trial, index) for index in now)
             text = _coalescing(trial, now, access)
             evidence = f"{sectors:.3g} sectors per request, {fewest:.3g} if coalesced (upper limit)"
+            if stride := _stride(trial, next(iter(now))):
+                evidence = f"neighbouring threads access addresses {format_bytes(stride)} apart, {evidence}"
         yield Advice(text=text, gain=1 - time / before, is_limit=not in_shared, evidence=evidence)
 
 
@@ -70,16 +72,32 @@ def _coalescing(trial: Trial, requests: Mapping[int, Requests], access: str) -> 
     return f"{text}, or accumulate in shared memory: {format_bytes_rounded(size)} of words, {format_bytes(most)} fit"
 
 
-def _is_scattered(trial: Trial, index: int) -> bool:
-    """Whether most requests of an instruction have no constant stride between neighbouring lanes."""
-    access, irregular = trial.assessment.accessed[index], list[bool]()
+def _strides(trial: Trial, index: int) -> Iterator[tuple[int, set[float]]]:
+    """Active lanes of each sampled request of an instruction, and the strides in bytes between neighbouring ones."""
+    access = trial.assessment.accessed[index]
     for warp in trial.assessment.facts.warps:
         at = np.flatnonzero(warp.trace.accessed == access)
         for offsets, is_active in zip(warp.trace.offsets[at], active(warp.trace.access_lanes[at]), strict=True):
             lanes = np.flatnonzero(is_active)
-            strides = np.unique(np.diff(offsets[lanes]) / np.diff(lanes)).size
-            irregular.append(strides > max(1, min(MAX_STRIDES, lanes.size // 2)))
+            yield lanes.size, set((np.diff(offsets[lanes]) / np.diff(lanes)).tolist())
+
+
+def _is_scattered(trial: Trial, index: int) -> bool:
+    """Whether most requests of an instruction have no constant stride between neighbouring lanes."""
+    irregular = [len(each) > max(1, min(MAX_STRIDES, lanes // 2)) for lanes, each in _strides(trial, index)]
     return bool(irregular) and sum(irregular) > len(irregular) / 2
+
+
+def _stride(trial: Trial, index: int) -> int | None:
+    """The stride in bytes between neighbouring lanes that all requests of an instruction have; None if they differ."""
+    strides = set[float]().union(*(each for _, each in _strides(trial, index)))
+    stride = abs(next(iter(strides))) if len(strides) == 1 else 0.0
+    return int(stride) if stride.is_integer() and stride else None
+
+
+def _is_contiguous(trial: Trial, index: int) -> bool:
+    """Whether neighbouring lanes access neighbouring elements already, with gaps where lanes are inactive."""
+    return index in trial.assessment.accessed and _stride(trial, index) == trial.program.uses[index].bytes
 
 
 def _uncoalesced(trial: Trial, requests: Mapping[int, Requests], access: str) -> str:
@@ -120,16 +138,16 @@ def combined_atomics(trial: Trial) -> Iterator[Advice]:
     if not chosen:
         return
     now = {index: trial.found.requests[index] for index in chosen}
+    kept = {index: trial.launch.blocks / per_word for index, per_word in chosen.items()}  # share of the atomics
     local = {
-        index: replace(each, in_sm=1.0, in_l2=1.0, l2_bytes=0.0, dram_bytes=0.0, operations=0.0)
+        index: replace(each, operations=kept[index] * each.operations, l2_bytes=kept[index] * each.l2_bytes)
         for index, each in now.items()
     }
+    local = {index: replace(each, dram_bytes=kept[index] * each.dram_bytes) for index, each in local.items()}
     text = f"Combine {trial.places(chosen)} in shared memory first, then one atomic per block and word"
-    operations = _mean(each.operations for each in now.values())
-    evidence = (
-        f"{operations:.3g} L2 operations per request, {max(chosen.values()):,.0f} atomics of each word; "
-        "upper limit: assumes that none reach the L2"
-    )
+    most = max(chosen, key=lambda index: chosen[index])
+    evidence = f"{chosen[most]:,.0f} atomics of each word execute one after the other, {trial.launch.blocks:,} would "
+    evidence += "remain; upper limit: assumes that combining them takes no time"
     gain = trial.gain(trial.time({**trial.assessment.requests, **local}))
     yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
 

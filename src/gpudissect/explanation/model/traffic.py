@@ -7,6 +7,7 @@ whole GPU.
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,8 +89,18 @@ class Traffic:
             if index not in self.outside and access.space in ("global", "generic") and warps
         )
         self.outside |= {index: _without_cache(_contiguous(accesses[index]), blocks) for index in self.assumed}
-        rows = np.concatenate(parts) if parts else np.zeros((0, 5), dtype=np.int64)
-        self.sample = sample_of(rows, blocks, len(accesses), LINE // SECTOR)
+        self._rows = np.concatenate(parts) if parts else np.zeros((0, 5), dtype=np.int64)
+        self._blocks = blocks
+        self.sample = sample_of(self._rows, blocks, len(accesses), LINE // SECTOR)
+
+    @cached_property
+    def new_to_block(self) -> dict[int, float]:
+        """Share of the sectors that each load requests and that no sampled warp of its block has loaded before."""
+        rows = self._rows[np.argsort(self._rows[:, 3], kind="stable")]
+        block = np.where(self._blocks < 0, ~np.arange(self._blocks.size), self._blocks)[rows[:, 2]]
+        first = np.unique(np.stack([block, rows[:, 4]]), axis=1, return_index=True)[1]
+        requested, new = (np.bincount(each, minlength=1) for each in (rows[:, 0], rows[first, 0]))
+        return {index: new[index] / requested[index] for index in np.flatnonzero(requested[: new.size]).tolist()}
 
 
 def _without_cache(group: _Group, blocks: NDArray[np.int64]) -> Requests:
@@ -269,7 +280,7 @@ def by_instruction(program: Program, accesses: Sequence[Accessed], requests: Map
             of_line[access.instruction].append(index)
     found = {}
     for place, (instruction, use) in enumerate(zip(program.instructions, program.uses, strict=True)):
-        if use.access is None or instruction.line is None:
+        if use.access is None or use.space == "constant" or instruction.line is None:
             continue
         candidates = of_line.get(instruction.line, [])
         fitting = [i for i in candidates if use.space in ("generic", accesses[i].space)] or candidates

@@ -23,8 +23,7 @@ class Trial:
         self.assessment, self.found, self.lines, self.own = assessment, found, lines, found.resident
         self.program, self.launch, self.card = assessment.program, assessment.launch, assessment.card
         self.executed, self.warps = assessment.path.executed, self.launch.blocks * self.launch.warps_per_block
-        sample = assessment.traffic.sample
-        self.new_shares = {access: sample.new_share(access) for access in sample.accesses}  # new to their block
+        self.new_shares = assessment.traffic.new_to_block
 
     def time(self, requests: Mapping[int, Requests] | None = None, resident: int | None = None) -> float:
         """Predicted nanoseconds with other requests, or with another number of resident blocks."""
