@@ -37,7 +37,7 @@ def test_the_screen_answers_in_this_order():
     facts = [
         *("add on NVIDIA H200, GPU values MEASURED", "grid 4096, block 256, 16 registers, sm_90"),
         *(
-            "device memory: busy for 90%",
+            "device memory: busy for 86% of the measured time",
             "100% of its work is LDG.E at add.cu:4",
             "Saves 31% move fewer bytes",
             "are used; x 2",
@@ -120,7 +120,7 @@ def test_latency_is_explained_by_the_instruction_that_waits():
             "100% of its work is atomics at add.cu:3 and 2 more lines",
         ),
         ({}, "shrinks the L1 from 241 KiB to 21 KiB"),
-        ({"point": BUSY_LSU}, "LSU pipe (loads, stores, shuffles): busy for 24%"),
+        ({"point": BUSY_LSU}, "LSU pipe (loads, stores, shuffles): busy for 23%"),
         ({"hint": "already at the bandwidth", "advice": (SMALL,)}, "Advice already at the bandwidth"),
         (
             {"point": point(2), "lines": (*explanation().lines, BARRIER)},

@@ -94,20 +94,16 @@ def limiter_of(explanation: Explanation) -> str:
     """What limits the kernel, in one sentence."""
     point, bounds = explanation.point, bounds_of(explanation)
     if point.limiter != LATENCY:
-        name = resource(point.limiter)
-        executes = _TABLE.get(point.limiter, {}).get("work")
-        bound, time = explanation.bounds.get(point.limiter, 0.0), point.measured or point.predicted
-        busy = bound / time if time else 0.0
+        name, executes = resource(point.limiter), _TABLE.get(point.limiter, {}).get("work")
+        name = f"{name} ({executes})" if executes else name
+        kind_of_time, time = ("predicted", point.predicted) if point.measured is None else ("measured", point.measured)
+        busy = min(1.0, explanation.bounds.get(point.limiter, 0.0) / time) if time else 0.0
         place, kind, share = _most_work(explanation)
         most = f"; {share:.0%} of its work is {f'{kind} at ' if kind else ''}{place}" if share else ""
-        return f"{name}{f' ({executes})' if executes else ''}: busy for {min(busy, 1.0):.0%} of the {_kind_of_time(point)} time{most}"
+        return f"{name}: busy for {busy:.0%} of the {kind_of_time} time{most}"
     busiest = f"the busiest resource, {bounds[0][0]}, is busy for {bounds[0][2]:.0%} of the time" if bounds else ""
     texts = busiest, _longest_wait(explanation), _other_waits(explanation)
     return ": ".join(filter(None, (LATENCY, "; ".join(filter(None, texts)))))
-
-
-def _kind_of_time(point: Point) -> str:
-    return "predicted" if point.measured is None else "measured"
 
 
 def _other_waits(explanation: Explanation) -> str:
