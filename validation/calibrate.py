@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from random_gpu import random_gpu
-from untuned_gpu import untuned_gpu
-
+from gpudissect.device.simulated.random_gpu import random_gpu
+from gpudissect.device.simulated.untuned_gpu import untuned_gpu
 from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.measure.prediction.infer_agreement import (
     RANDOM_POLICIES,
@@ -24,6 +23,7 @@ from gpudissect.measure.prediction.infer_agreement import (
     PredictionCounts,
     wilson_interval,
 )
+from gpudissect.measure.truth import truth_of
 from gpudissect.results.verdict import weights_agree
 from gpudissect.survey.run import run_survey
 
@@ -96,16 +96,16 @@ class Bin:
 def survey_random_gpu(seed: int, untuned: bool = False) -> Surveyed:
     """Survey a random GPU, or one beyond the ranges of these, and compare the findings with its truth."""
     gpu = (untuned_gpu if untuned else random_gpu)(seed)
-    survey = run_survey(gpu.device, elements=ELEMENTS, seed=seed)
+    survey, true_values = run_survey(gpu, elements=ELEMENTS, seed=seed), truth_of(gpu.hierarchy)
     answers = []
     for found in survey.findings:
         name = (found.element, found.attribute)
-        if name in gpu.truth or found.element.startswith("tlb") or name in PARTITIONED_ONLY:
-            truth = gpu.truth.get(name)
+        if name in true_values or found.element.startswith("tlb") or name in PARTITIONED_ONLY:
+            truth = true_values.get(name)
             answers.append(
                 Answer(seed, found, truth, _is_right(found, truth) if found.status is Status.FOUND else None)
             )
-    caches = gpu.device.hierarchy.caches
+    caches = gpu.hierarchy.caches
     return Surveyed(
         tuple(answers),
         survey.predictions,

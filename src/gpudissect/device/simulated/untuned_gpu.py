@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from random_gpu import GIB, KIB, MIB, RandomGpu, _cache, gpu_of, random_gpu
-
+from gpudissect.device.simulated.gpu import SimulatedGpu
+from gpudissect.device.simulated.random_gpu import GIB, KIB, MIB, random_cache, random_gpu
 from gpudissect.simulation.cache.geometry import (
     Hierarchy,
     Index,
@@ -25,22 +25,18 @@ from gpudissect.workload import Path
 
 MODULO, LRU = Index(IndexKind.MODULO), Policy(PolicyKind.LRU)
 PAIR_SHARE = 0.5  # of GPUs with two features
-UNTESTABLE = ("max_miss_rate",)  # its truth is that of a cache without prefetch
 
 
-def untuned_gpu(seed: int) -> RandomGpu:
+def untuned_gpu(seed: int) -> SimulatedGpu:
     """A random GPU with one or two of `FEATURES`, which its name lists."""
     rng = random.Random(f"untuned {seed}")
     tuned = random_gpu(seed)
     names = sorted(rng.sample(sorted(FEATURES), 2 if rng.random() < PAIR_SHARE else 1))
-    hierarchy = tuned.device.hierarchy
+    hierarchy = tuned.hierarchy
     for name in names:
         hierarchy = FEATURES[name](hierarchy, rng)
-    gpu = gpu_of(hierarchy, tuned.noise, f"untuned-{seed}-{'-'.join(names)}")
-    truth = {name: value for name, value in gpu.truth.items() if name[1] not in UNTESTABLE}
-    if hierarchy.rows is not None and ("dram", "hit_latency") in truth:
-        del truth["dram", "hit_latency"], truth["l2", "miss_penalty"]  # between an open row and another
-    return replace(gpu, truth=truth)
+    title = f"untuned GPU {seed} ({', '.join(names)})"
+    return SimulatedGpu(hierarchy, spec=f"sim:untuned?seed={seed}", name=title, noise=tuned.noise)
 
 
 def _rows(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
@@ -66,12 +62,12 @@ def _stream_prefetch(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
 def _l2_close_to_l1(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
     l1 = hierarchy.caches["l1"]
     size = max(64 * KIB, int(rng.uniform(1.2, 4) * l1.capacity))
-    return _with(hierarchy, l2=_cache(rng, size, int(1.1 * size), Scope.GPU))
+    return _with(hierarchy, l2=random_cache(rng, size, int(1.1 * size), Scope.GPU))
 
 
 def _small_l2(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
-    l1, texture = (_cache(rng, KIB, 4 * KIB) for _ in range(2))
-    return _with(hierarchy, l1=l1, texture=texture, l2=_cache(rng, 32 * KIB, 250 * KIB, Scope.GPU))
+    l1, texture = (random_cache(rng, KIB, 4 * KIB) for _ in range(2))
+    return _with(hierarchy, l1=l1, texture=texture, l2=random_cache(rng, 32 * KIB, 250 * KIB, Scope.GPU))
 
 
 def _with(hierarchy: Hierarchy, **caches: object) -> Hierarchy:
