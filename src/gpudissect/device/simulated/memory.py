@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gpudissect.device.simulated.noise import DRIFT_PERIOD, OUTLIER_MEAN, Noise
 from gpudissect.simulation.cache.models import Actor, HierarchyModel
 from gpudissect.trace import Array
-from gpudissect.workload import Bounds, Chase, Order, Path, Timing
+from gpudissect.workload import Chase, Order, Path, Timing
 
 CHUNK_ACCESSES = 1 << 16  # simulated at a time: latencies stay in the host's caches, and Ctrl-C is handled between
 REGION_BYTES = 2 << 20  # constant memory and code start at multiples: the large page, so that they share none
@@ -120,11 +120,13 @@ def _lap(chase: Chase, chain: NDArray[np.int64], chunks: Iterator[Chunk]) -> dic
 
 
 def _count(chase: Chase, chain: NDArray[np.int64], chunks: Iterator[Chunk]) -> dict[str, Array]:
+    from gpudissect.device.simulated._clock import count
+
     assert chase.bounds is not None  # `Chase` ensures it
+    bounds = np.array([chase.bounds.hit_max, chase.bounds.miss_min, chase.bounds.miss_max])
     counts = np.zeros((chase.laps, 3), dtype=np.int64)
     for first, read in _read(chunks):
-        laps, starts = _laps(first, read.size, chain.size)
-        counts[laps] += np.add.reduceat(_classes(read, chase.bounds), starts)
+        count(read, bounds, first, chain.size, counts)
     return {"counts": counts}
 
 
@@ -138,15 +140,6 @@ def _read(chunks: Iterator[Chunk]) -> Iterator[tuple[int, NDArray[np.int64]]]:
         part = cycles[: chunk.cycles.size]
         phase = read(chunk.cycles, phase, part)
         yield chunk.first, part
-
-
-def _classes(cycles: NDArray[np.int64], bounds: Bounds) -> NDArray[np.int64]:
-    """Hit, miss and unknown of each access, 0 or 1, shape (n, 3)."""
-    classes = np.empty((cycles.size, 3), dtype=np.int64)
-    classes[:, 0] = cycles <= bounds.hit_max
-    classes[:, 1] = (cycles >= bounds.miss_min) & (cycles <= bounds.miss_max)
-    classes[:, 2] = 1 - classes[:, 0] - classes[:, 1]
-    return classes
 
 
 def _chunks(total: int) -> Iterator[tuple[int, int]]:

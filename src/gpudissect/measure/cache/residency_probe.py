@@ -6,15 +6,16 @@ functions or on equal sets. Group testing for eviction sets: Vila et al. 2019, "
 sets", section 5.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_policy import MISS, classify
-from gpudissect.measure.cache.infer_residency import Control, Fit, decide, decide_by_line, decide_each
+from gpudissect.measure.cache.infer_residency import Control, Fit, decide_by_line, decide_each
 from gpudissect.measure.cache.infer_structure import LinesBySet
 from gpudissect.measure.plan import Ask, Bench
 from gpudissect.trace import Array, Trace
@@ -79,7 +80,10 @@ class ResidencyTest:
                 break
             for i, trace in zip(pending, traces, strict=False):
                 counts[i] = np.vstack([counts[i], trace.counts]) if i in counts else trace.counts
-                fits[i] = decide(counts[i], self.control)
+            for alike in _with_equal_laps(pending, counts):
+                verdicts = decide_each(np.stack([counts[i] for i in alike], axis=1), self.control)
+                for i, verdict in zip(alike, verdicts, strict=True):
+                    fits[i] = verdict
         for i, total in counts.items():
             known = total[:, :2].sum()
             self.miss_shares += [(orders[i], float(total[:, 1].sum() / known))] if known else []
@@ -122,9 +126,16 @@ class ResidencyTest:
             self.control = Control(self.control.misses + misses, self.control.accesses + accesses)
 
     def _chase(self, order: Order, repetition: int, laps: int) -> Chase:
-        path, bounds, alone = self.level.path, self.level.bounds, self.level.alone
-        chase = Chase(path=path, order=order, timing=Timing.COUNT, bounds=bounds, warmup=WARMUP_LAPS, laps=laps)
-        return replace(chase, alone=alone, repetition=repetition)
+        return Chase(
+            path=self.level.path,
+            order=order,
+            timing=Timing.COUNT,
+            bounds=self.level.bounds,
+            warmup=WARMUP_LAPS,
+            laps=laps,
+            alone=self.level.alone,
+            repetition=repetition,
+        )
 
     def _control_chases(self, accesses: int) -> list[Chase]:
         """A chase over the control, if it has fewer accesses than that."""
@@ -132,6 +143,12 @@ class ResidencyTest:
         laps = max(MIN_LAPS, -(-missing // self._control_order.count))
         repetition = CONTROL_REPETITION + self.control.accesses
         return [self._chase(self._control_order, repetition, laps)] if missing > 0 else []
+
+
+def _with_equal_laps(chains: Sequence[int], counts: Mapping[int, Array]) -> Iterator[list[int]]:
+    """Chains grouped by their number of counted laps."""
+    for laps in {len(counts[i]) for i in chains}:
+        yield [i for i in chains if len(counts[i]) == laps]
 
 
 class Inconclusive(Exception):
@@ -229,8 +246,8 @@ def fits_by_set(lines: LinesBySet, quotas: Array, tests: ConflictTests) -> Ask[N
         if order.count * laps > MAX_RECORDS:
             break
         yield from test.grow_control(order.count * laps)
-        chase = Chase(path=level.path, order=order, timing=Timing.EACH, warmup=WARMUP_LAPS, laps=laps)
-        (trace,) = yield [replace(chase, alone=level.alone)]
+        chase = partial(Chase, path=level.path, timing=Timing.EACH, warmup=WARMUP_LAPS, alone=level.alone)
+        (trace,) = yield [chase(order=order, laps=laps)]
         sets = lines.set_of[order.offsets() // tests.line]
         counts = np.concatenate([counts, _count_by_set(trace, sets, quotas.size, laps, level.bounds)])
         tested = np.flatnonzero(pending)
