@@ -151,6 +151,20 @@ def test_published_structures(gpu_with, cache):
     assert found == truth
 
 
+def test_a_remainder_of_more_sets_than_the_first_block_shows_twice(gpu_with):
+    """Only one line of a set of 9001 is among the 16384 that are tested one by one."""
+    cache = Cache((2,) * 9001, 32, 32, Index(IndexKind.MODULO), LRU)
+    found, truth = found_and_true(gpu_with(cache, plain_l2(4096)), cache)
+    assert found == truth
+
+
+def test_the_capacity_of_unequal_sets_is_exact_where_all_their_lines_stay_resident(gpu_with):
+    """Some 500 lines fit in one piece and 512 in all: too close for the residency of random lines."""
+    cache = Cache((16,) * 30 + (15, 17), 64, 64, Index(IndexKind.MODULO), LRU)
+    capacity = estimates(gpu_with(cache, plain_l2()), ["sets.l1"])["l1", "capacity"]
+    assert capacity.low == capacity.value == capacity.high == 512 * 64
+
+
 def test_a_structure_that_cannot_be_tested_is_not_found(gpu_with):
     cache = Cache((16,) * 4, 32, 32, bits(5, 2), LRU)
     assert found_and_true(gpu_with(None, plain_l2()), cache)[0] is None

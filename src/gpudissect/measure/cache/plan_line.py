@@ -102,6 +102,8 @@ def _widest_line(prober: _Prober, count: int, single: Hits, double: Hits) -> Ask
         certainty = min(certainty, max(one_line, 1 - one_line))
         if one_line >= 0.5:
             line = width
+            if one_line > MIN_CERTAINTY and pairs.share > single.share:
+                single = pairs  # a line touched twice may be protected: wider pairs are touched as often
         elif width == 2 * fetch and len(touched) == 1:  # from here on in pairs, half as many
             offsets, double, count = (0, fetch), pairs, count // 2
             single = yield from prober.probe(count, width, offsets, PROBES)
