@@ -6,10 +6,10 @@ import pytest
 
 from gpudissect.device.simulated.random_gpu import random_gpu
 from gpudissect.measure.truth import truth_of
-from gpudissect.simulation.cache.geometry import Partition, Policy, PolicyKind, Prefetch, Rows
+from gpudissect.simulation.cache.geometry import Distance, Partition, Policy, PolicyKind, Prefetch, Rows
 from gpudissect.workload import Path
 
-PLAIN = replace(random_gpu(0).hierarchy, partition=None)
+PLAIN = replace(random_gpu(0).hierarchy, partition=None, prefetch=None)
 ROUTE = PLAIN.routes[Path.GLOBAL]
 
 
@@ -28,6 +28,12 @@ def test_two_partitions_hold_twice_the_array():
 def test_what_has_no_single_value_is_left_out():
     truth = truth_of(replace(PLAIN, rows=Rows(512, 8, 20.0), prefetch=Prefetch("l1", 128, run=0)))
     assert not {("dram", "hit_latency"), ("l2", "miss_penalty"), ("l1", "max_miss_rate")} & truth.keys()
+
+
+def test_latencies_of_an_l2_at_many_distances_are_left_out():
+    truth = truth_of(replace(PLAIN, distance=Distance("l2", tuple(range(PLAIN.sm_count)))))
+    assert ("l1", "hit_latency") in truth and ("l2", "capacity") in truth
+    assert not {("l1", "miss_penalty"), ("l2", "hit_latency"), ("dram", "hit_latency")} & truth.keys()
 
 
 @pytest.mark.parametrize("kind", [PolicyKind.MRU, PolicyKind.PLRU])

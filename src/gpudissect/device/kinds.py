@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import index
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpudissect.errors import CatalogueError, DeviceError, RecordingError, UsageError, suggest
 from gpudissect.units import as_text
@@ -217,7 +217,8 @@ def _noise(options: Mapping[str, str], seed: int) -> Noise:
         if options["noise"] != "none" or set(options) & set(_NOISE_OPTIONS):
             raise UsageError("the option noise can only be 'none', without any of jitter, outliers and drift")
         return replace(Noise.none(), seed=seed)
-    return Noise(seed=seed, **{key: _amount(key, options[key]) for key in _NOISE_OPTIONS if key in options})
+    amounts: dict[str, Any] = {key: _amount(key, options[key]) for key in _NOISE_OPTIONS if key in options}
+    return Noise(seed=seed, **amounts)
 
 
 def _amount(key: str, text: str) -> float:

@@ -14,12 +14,19 @@ from gpudissect.workload import Path
 
 RATE_LAPS, WARMUP_LAPS = 60, 10
 Truth = dict[tuple[str, str], Value]
+DEPEND_ON_DISTANCE = {
+    *((cache, "miss_penalty") for cache in ("l1", "texture", "l2")),
+    *(("l2", latency) for latency in ("hit_latency", "far_latency")),
+    *(("dram", latency) for latency in ("hit_latency", "near_latency", "far_latency")),
+}
+"""What has no single value where SMs and slices of the L2 are at different distances."""
 
 
 def truth_of(hierarchy: Hierarchy) -> Truth:
     """Values of a GPU with caches ``l1``, ``texture`` and ``l2`` on the paths of global and texture memory.
 
-    Left out is what has no single value: the latency of memory with open rows, the miss rate of a prefetching cache.
+    Left out is what has no single value: the latency of memory with open rows, the miss rate of a prefetching cache,
+    latencies that depend on the SM and the slice of the L2.
     """
     l1, texture, l2 = (hierarchy.caches[name] for name in ("l1", "texture", "l2"))
     (l1_hit, hit), memory = hierarchy.routes[Path.GLOBAL].latency, hierarchy.routes[Path.GLOBAL].memory_latency
@@ -50,6 +57,8 @@ def truth_of(hierarchy: Hierarchy) -> Truth:
         truth |= _replacement("l2", l2)
         if hierarchy.rows is None:
             truth |= {("l2", "miss_penalty"): memory - hit, ("dram", "hit_latency"): memory}
+    if hierarchy.distance is not None:
+        truth = {name: value for name, value in truth.items() if name not in DEPEND_ON_DISTANCE}
     if hierarchy.prefetch is not None:
         truth.pop((hierarchy.prefetch.cache, "max_miss_rate"), None)
     return truth

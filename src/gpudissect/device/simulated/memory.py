@@ -14,6 +14,7 @@ from gpudissect.trace import Array
 from gpudissect.workload import Chase, Order, Path, Timing
 
 CHUNK_ACCESSES = 1 << 16  # simulated at a time: latencies stay in the host's caches, and Ctrl-C is handled between
+OTHERS_BYTES, OTHERS_GRAIN = 64 << 20, 32  # span of the accesses of other users, and a multiple of their offsets
 REGION_BYTES = 2 << 20  # constant memory and code start at multiples: the large page, so that they share none
 
 
@@ -60,6 +61,8 @@ class Memory:
 
         replacement, clock, phase = seeds(self._noise.seed, digest)
         self._model.reset(replacement, end=chase.span)
+        if self._noise.other_users and Path.GLOBAL_L2 in self._model.hierarchy.routes:
+            self._untimed(Path.GLOBAL_L2, self._offsets_of_others(chase, clock), 1, Actor())
         for prior in chase.before:
             offsets = _offsets(prior.order) + region(chase, prior.path)
             self._untimed(prior.path, offsets, prior.laps, Actor(prior.sm, prior.warp))
@@ -74,6 +77,13 @@ class Memory:
             position = self._model.walk(chase.path, chain, position, self._levels[:n], latencies, actor)
             disturb(latencies, timer, settings, draws, first)
             yield Chunk(first, latencies)
+
+    def _offsets_of_others(self, chase: Chase, seed: int) -> NDArray[np.int64]:
+        """Random lines behind the memory of a chase, the same for the same seed."""
+        first = region(chase, Path.CODE) + chase.span
+        lines = np.random.default_rng(seed).integers(0, OTHERS_BYTES // OTHERS_GRAIN, self._noise.other_users)
+        offsets: NDArray[np.int64] = -(-first // REGION_BYTES) * REGION_BYTES + lines * OTHERS_GRAIN
+        return offsets
 
     def _untimed(self, path: Path, chain: NDArray[np.int64], laps: int, actor: Actor) -> int:
         """Run untimed laps; returns the position of the next access."""

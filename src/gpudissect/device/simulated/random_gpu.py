@@ -12,9 +12,11 @@ from gpudissect.simulation.cache.geometry import (
     Hierarchy,
     Index,
     IndexKind,
+    PageWindow,
     Partition,
     Policy,
     PolicyKind,
+    Prefetch,
     Route,
     Scope,
     Tlb,
@@ -24,6 +26,10 @@ from gpudissect.workload import Path
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 UNEQUAL_SHARE = 0.2  # of caches whose sets differ in ways
 PARTITIONED_SHARE = 0.3  # of GPUs whose L2 has two partitions
+VIRTUAL_L1_SHARE = 0.25  # of GPUs that translate after the L1 (MC16 s5.2: Maxwell)
+COLD_WALK_SHARE = 0.15  # of GPUs with TLBs whose page walks cost more where the data come from memory (MC14 table 3)
+WINDOW_SHARE = 0.15  # of GPUs with TLBs that walk faster within a page window (MC16 s5.2)
+PREFETCH_SHARE = 0.15  # of GPUs without partitions that prefetch streams into the L2 (MC16 s4.6)
 
 
 def random_gpu(seed: int) -> SimulatedGpu:
@@ -52,7 +58,25 @@ def random_gpu(seed: int) -> SimulatedGpu:
         tlb_walk_penalty=walk,
         limits=dict.fromkeys(routes, 8 * GIB),
     )
+    hierarchy = _with_observed_features(hierarchy, rng)
     return SimulatedGpu(hierarchy, spec=f"sim:random?seed={seed}", name=f"random GPU {seed}", noise=_noise(rng, seed))
+
+
+def _with_observed_features(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    """Perhaps with an L1 before the TLBs, dearer walks from memory, a page window, and prefetch into the L2."""
+    virtual_l1, cold_walks, window, prefetch = (rng.random() for _ in range(4))
+    if virtual_l1 < VIRTUAL_L1_SHARE:
+        route = replace(hierarchy.routes[Path.GLOBAL], translated_from=1)
+        hierarchy = replace(hierarchy, routes={**hierarchy.routes, Path.GLOBAL: route})
+    if hierarchy.tlbs and cold_walks < COLD_WALK_SHARE:
+        dearer = hierarchy.tlb_walk_penalty + rng.uniform(20, 300)
+        hierarchy = replace(hierarchy, tlb_cold_walk_penalty=dearer)
+    if hierarchy.tlbs and window < WINDOW_SHARE:
+        size = rng.choice([128, 256, 512]) * MIB
+        hierarchy = replace(hierarchy, page_window=PageWindow(size, rng.uniform(80, 300)))
+    if hierarchy.partition is None and prefetch < PREFETCH_SHARE:
+        hierarchy = replace(hierarchy, prefetch=Prefetch("l2", rng.choice([KIB, 4 * KIB, 64 * KIB]), run=2))
+    return hierarchy
 
 
 def _caches(rng: random.Random) -> tuple[Cache, Cache, Cache]:

@@ -9,6 +9,8 @@ from dataclasses import replace
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.random_gpu import GIB, KIB, MIB, random_cache, random_gpu
 from gpudissect.simulation.cache.geometry import (
+    PARTITION_COUNT,
+    Distance,
     Hierarchy,
     Index,
     IndexKind,
@@ -25,6 +27,7 @@ from gpudissect.workload import Path
 
 MODULO, LRU = Index(IndexKind.MODULO), Policy(PolicyKind.LRU)
 PAIR_SHARE = 0.5  # of GPUs with two features
+OTHER_USERS_SHARE = 0.1  # of GPUs that others use between the chases
 
 
 def untuned_gpu(seed: int) -> SimulatedGpu:
@@ -35,8 +38,11 @@ def untuned_gpu(seed: int) -> SimulatedGpu:
     hierarchy = tuned.hierarchy
     for name in names:
         hierarchy = FEATURES[name](hierarchy, rng)
+    noise = tuned.noise
+    if rng.random() < OTHER_USERS_SHARE:
+        names, noise = [*names, "other_users"], replace(noise, other_users=rng.choice([256, 1024]))
     title = f"untuned GPU {seed} ({', '.join(names)})"
-    return SimulatedGpu(hierarchy, spec=f"sim:untuned?seed={seed}", name=title, noise=tuned.noise)
+    return SimulatedGpu(hierarchy, spec=f"sim:untuned?seed={seed}", name=title, noise=noise)
 
 
 def _rows(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
@@ -113,6 +119,21 @@ def _close_latencies(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
     return replace(hierarchy, routes=routes)
 
 
+def _distances(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    """SMs and slices of the L2 at different distances, as on every recorded GPU."""
+    by_sm = tuple(rng.uniform(0, 30) for _ in range(hierarchy.sm_count))
+    slices = rng.choice([8, 12, 16]) * (1 if hierarchy.partition is None else PARTITION_COUNT)
+    by_slice = tuple(rng.uniform(0, 25) for _ in range(slices))
+    return replace(hierarchy, distance=Distance("l2", by_sm, by_slice))
+
+
+def _tlbs_at_l2(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    routes = {
+        path: replace(route, tlbs_at=1) if len(route.caches) > 1 else route for path, route in hierarchy.routes.items()
+    }
+    return replace(hierarchy, routes=routes)
+
+
 def _little_memory(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
     return replace(hierarchy, limits=dict.fromkeys(hierarchy.routes, rng.choice([1, 2]) * GIB))
 
@@ -120,6 +141,7 @@ def _little_memory(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
 FEATURES: dict[str, Callable[[Hierarchy, random.Random], Hierarchy]] = {
     "close_latencies": _close_latencies,
     "close_tlbs": _close_tlbs,
+    "distances": _distances,
     "few_home_bits": _few_home_bits,
     "l2_close_to_l1": _l2_close_to_l1,
     "little_memory": _little_memory,
@@ -129,4 +151,5 @@ FEATURES: dict[str, Callable[[Hierarchy, random.Random], Hierarchy]] = {
     "small_l2": _small_l2,
     "small_pages": _small_pages,
     "stream_prefetch": _stream_prefetch,
+    "tlbs_at_l2": _tlbs_at_l2,
 }
