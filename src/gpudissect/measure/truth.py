@@ -12,7 +12,7 @@ from gpudissect.simulation.cache.index import canonical
 from gpudissect.simulation.cache.models import CacheModel
 from gpudissect.workload import Path
 
-RATE_LAPS, WARMUP_LAPS = 60, 10
+WARMUP_LAPS, MIN_RATE_LAPS, RATE_ACCESSES = 10, 10, 1 << 17
 Truth = dict[tuple[str, str], Value]
 DEPEND_ON_DISTANCE = {
     *((cache, "miss_penalty") for cache in ("l1", "texture", "l2")),
@@ -108,6 +108,7 @@ def _max_miss_rate(cache: Cache) -> float:
     count = sum(cache.ways)
     rates = []
     for size in {count + max(1, count * i // (2 * RATE_SIZES)) for i in range(1, RATE_SIZES + 1)}:
-        missed = CacheModel(cache).access_many(np.tile(np.arange(size) * cache.line, RATE_LAPS)).reshape(RATE_LAPS, -1)
+        laps = WARMUP_LAPS + max(MIN_RATE_LAPS, RATE_ACCESSES // size)
+        missed = CacheModel(cache).access_many(np.tile(np.arange(size) * cache.line, laps)).reshape(laps, -1)
         rates.append(float(missed[WARMUP_LAPS:].mean()))
     return max(rates)
