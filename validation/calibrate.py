@@ -100,7 +100,8 @@ def survey_random_gpu(seed: int, untuned: bool = False) -> Surveyed:
     answers = []
     for found in survey.findings:
         name = (found.element, found.attribute)
-        if name in true_values or found.element.startswith("tlb") or name in PARTITIONED_ONLY:
+        is_absent = name in PARTITIONED_ONLY and gpu.hierarchy.partition is None
+        if name in true_values or found.element.startswith("tlb") or is_absent:
             truth = true_values.get(name)
             answers.append(
                 Answer(seed, found, truth, _is_right(found, truth) if found.status is Status.FOUND else None)

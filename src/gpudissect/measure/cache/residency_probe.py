@@ -25,7 +25,7 @@ WARMUP_LAPS = MIN_LAPS = 2
 MIN_ACCESSES = 2048  # short chains get more laps, up to this many accesses
 MAX_MISREAD_SHARE = 0.1  # of the control's accesses; with more, the control itself does not fit
 MAX_ROUNDS = 8  # in each the laps double; then a chain counts as undecided
-LONG_CHAIN_LINES = range(1024, (1 << 16) + 1)  # of a chain whose misses are counted by line ...
+LONG_CHAIN_LINES = range(1024, (1 << 17) + 1)  # of a chain whose misses are counted by line ...
 COUNT_ROUNDS_LONG = 2  # ... after this many rounds
 LINE_LAPS, LINE_ROUNDS = 16, 5
 CONTROL_REPETITION = 1000
@@ -97,14 +97,18 @@ class ResidencyTest:
             pending = [i for i, fit in enumerate(fits) if fit is Fit.UNDECIDED]
             if not pending:
                 break
-            chases = [self._chase(orders[i], number, LINE_LAPS << number) for i in pending]
-            traces = yield [replace(chase, timing=Timing.EACH, bounds=None) for chase in chases]
-            self._record(traces, ())
             total_laps = (LINE_LAPS << (number + 1)) - LINE_LAPS
-            for i, trace in zip(pending, traces, strict=True):
-                assert self.level.bounds is not None  # or nothing could have been counted
-                missed = classify(trace.cycles, self.level.bounds) == MISS
-                misses[i] += missed.reshape(-1, orders[i].count).sum(axis=0)
+            parts = max(-(-(LINE_LAPS << number) * orders[i].count // MAX_RECORDS) for i in pending)
+            for part in range(parts):  # of the laps, as many as a trace can hold
+                laps = (LINE_LAPS << number) * (part + 1) // parts - (LINE_LAPS << number) * part // parts
+                chases = [self._chase(orders[i], number + LINE_ROUNDS * part, laps) for i in pending]
+                traces = yield [replace(chase, timing=Timing.EACH, bounds=None) for chase in chases]
+                self._record(traces, ())
+                for i, trace in zip(pending, traces, strict=True):
+                    assert self.level.bounds is not None  # or nothing could have been counted
+                    missed = classify(trace.cycles, self.level.bounds) == MISS
+                    misses[i] += missed.reshape(-1, orders[i].count).sum(axis=0)
+            for i in pending:
                 fits[i] = decide_by_line(misses[i], total_laps)
         return fits
 
