@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -145,8 +146,9 @@ def page(surveyed: Sequence[Surveyed], first: int) -> str:
         "# What a confidence is worth",
         "",
         f"{len(surveyed)} random simulated GPUs, seeds {first} to {first + len(surveyed) - 1}: all replacement "
-        "policies, three kinds of index function, unequal sets, sectors, copies, partitioned caches, TLBs, and up "
-        "to 1 % of the accesses delayed. An answer is right if its bracket holds the true value. "
+        "policies, three kinds of index function, unequal sets, sectors, copies, partitioned caches, prefetch into the "
+        "L2, TLBs before and behind the L1, page windows, dearer walks from memory, and up to 1 % of the accesses "
+        "delayed. An answer is right if its bracket holds the true value. "
         "Made by `validation/calibrate.py`.",
         "",
         "<!-- made: picture calibration -->",
@@ -252,12 +254,15 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=1000, help="first seed")
     parser.add_argument("--gpus", type=_count, default=500)
     parser.add_argument("--workers", type=_count, default=os.cpu_count() or 1)
-    parser.add_argument("--keep", action="store_true", help=f"write docs/{PAGE.name}")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--keep", action="store_true", help=f"write docs/{PAGE.name}")
+    output.add_argument("--untuned", action="store_true", help="GPUs beyond the ranges of these: see untuned_gpu")
     options = parser.parse_args()
     surveyed: list[Surveyed] = []
     pool = ProcessPoolExecutor(options.workers, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN))
     try:
-        for one in pool.map(survey_random_gpu, range(options.first, options.first + options.gpus)):
+        seeds = range(options.first, options.first + options.gpus)
+        for one in pool.map(partial(survey_random_gpu, untuned=options.untuned), seeds):
             surveyed.append(one)
             print(f"{len(surveyed)}/{options.gpus}", *_wrong(one.answers), *one.failures, sep="\n  ", flush=True)
     except KeyboardInterrupt:
