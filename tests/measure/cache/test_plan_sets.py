@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
+from gpudissect.measure.cache import plan_sets
 from gpudissect.measure.cache.plan_line import Lines
 from gpudissect.measure.cache.plan_sets import _with_spare
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
@@ -151,10 +152,20 @@ def test_published_structures(gpu_with, cache):
     assert found == truth
 
 
-def test_a_remainder_of_more_sets_than_the_first_block_shows_twice(gpu_with):
-    """Only one line of a set of 9001 is among the 16384 that are tested one by one."""
-    cache = Cache((2,) * 9001, 32, 32, Index(IndexKind.MODULO), LRU)
-    found, truth = found_and_true(gpu_with(cache, plain_l2(4096)), cache)
+@pytest.mark.parametrize(
+    "index",
+    [
+        pytest.param(
+            Index(IndexKind.XOR, masks=(*(1 << b | 1 << b + 10 for b in range(5, 9)), 512, 1024, 2048)), id="xor"
+        ),
+        pytest.param(Index(IndexKind.MODULO), id="remainder"),
+    ],
+)
+def test_a_set_of_which_the_first_block_has_hardly_a_line(gpu_with, monkeypatch, index):
+    """With 64 lines to test one by one instead of 16384; no cache of a test needs as many sets."""
+    monkeypatch.setattr(plan_sets, "MAX_BLOCK_BITS", 6)
+    cache = Cache((2,) * (128 if index.masks else 61), 32, 32, index, LRU)
+    found, truth = found_and_true(gpu_with(cache, plain_l2()), cache)
     assert found == truth
 
 

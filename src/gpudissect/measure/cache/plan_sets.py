@@ -119,9 +119,10 @@ class _Finder:
                     return structure
             if block.size < MIN_PERIOD_MEMBERS:
                 try:
-                    remainder = yield from self._remainder_in_wide_block(exact, spare)
-                    if remainder and (structure := (yield from self._confirmed(*remainder, exact.size))):
-                        return structure
+                    wide, wide_size = yield from self._set_in_wide_block(exact, spare)
+                    for index, sets in (yield from self._candidates(exact, spare, wide, wide_size)):
+                        if structure := (yield from self._confirmed(index, sets, exact.size)):
+                            return structure
                 except StopEarly:  # a recording has no wide block
                     pass
         except Inconclusive as inconclusive:
@@ -140,8 +141,8 @@ class _Finder:
             return None
         return Structure(line, index, ways, 1 << self.bits, self.tests.test.evidence[earlier:])
 
-    def _remainder_in_wide_block(self, exact: Array, spare: int) -> Ask[tuple[Index, int] | None]:
-        """The remainder that the set of `exact` shows among more lines, and its divisor, where sets are many.
+    def _set_in_wide_block(self, exact: Array, spare: int) -> Ask[tuple[Array, int]]:
+        """As `_set_in_block`, among more lines, where sets are many.
 
         Adjacent lines that are fewer than the sets share none of them, so many are tested at once, then parts of those
         that overflow.
@@ -155,12 +156,7 @@ class _Finder:
             fits = yield from self.tests.fit([np.append(exact, group) for group in groups])
             groups = [group for group, fit in zip(groups, fits, strict=True) if not fit]
         known = np.array([*exact, spare], dtype=np.int64)
-        members = np.unique(np.concatenate([*groups, known[known < size]]))
-        repeats = period(members, size) if members.size else None
-        if repeats is None:
-            return None
-        distance, run = repeats
-        return Index(IndexKind.MODULO, granule=run * self.tests.line), distance // run
+        return np.unique(np.concatenate([*groups, known[known < size]])), size
 
     def _overflowing_lines(self) -> Ask[Array]:
         """Scattered lines that do not fit: twice as many as fit in one piece, or more if that is a small part."""
