@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from random_gpu import random_gpu
-from untuned_gpu import untuned_gpu
-
+from gpudissect.device.simulated.random_gpu import random_gpu
+from gpudissect.device.simulated.untuned_gpu import untuned_gpu
 from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.measure.prediction.infer_agreement import (
     RANDOM_POLICIES,
@@ -24,6 +24,7 @@ from gpudissect.measure.prediction.infer_agreement import (
     PredictionCounts,
     wilson_interval,
 )
+from gpudissect.measure.truth import truth_of
 from gpudissect.results.verdict import weights_agree
 from gpudissect.survey.run import run_survey
 
@@ -96,16 +97,17 @@ class Bin:
 def survey_random_gpu(seed: int, untuned: bool = False) -> Surveyed:
     """Survey a random GPU, or one beyond the ranges of these, and compare the findings with its truth."""
     gpu = (untuned_gpu if untuned else random_gpu)(seed)
-    survey = run_survey(gpu.device, elements=ELEMENTS, seed=seed)
+    survey, true_values = run_survey(gpu, elements=ELEMENTS, seed=seed), truth_of(gpu.hierarchy)
     answers = []
     for found in survey.findings:
         name = (found.element, found.attribute)
-        if name in gpu.truth or found.element.startswith("tlb") or name in PARTITIONED_ONLY:
-            truth = gpu.truth.get(name)
+        is_absent = name in PARTITIONED_ONLY and gpu.hierarchy.partition is None
+        if name in true_values or found.element.startswith("tlb") or is_absent:
+            truth = true_values.get(name)
             answers.append(
                 Answer(seed, found, truth, _is_right(found, truth) if found.status is Status.FOUND else None)
             )
-    caches = gpu.device.hierarchy.caches
+    caches = gpu.hierarchy.caches
     return Surveyed(
         tuple(answers),
         survey.predictions,
@@ -144,8 +146,9 @@ def page(surveyed: Sequence[Surveyed], first: int) -> str:
         "# What a confidence is worth",
         "",
         f"{len(surveyed)} random simulated GPUs, seeds {first} to {first + len(surveyed) - 1}: all replacement "
-        "policies, three kinds of index function, unequal sets, sectors, copies, partitioned caches, TLBs, and up "
-        "to 1 % of the accesses delayed. An answer is right if its bracket holds the true value. "
+        "policies, three kinds of index function, unequal sets, sectors, copies, partitioned caches, prefetch into the "
+        "L2, TLBs before and behind the L1, page windows, dearer walks from memory, and up to 1 % of the accesses "
+        "delayed. An answer is right if its bracket holds the true value. "
         "Made by `validation/calibrate.py`.",
         "",
         "<!-- made: picture calibration -->",
@@ -251,12 +254,15 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=1000, help="first seed")
     parser.add_argument("--gpus", type=_count, default=500)
     parser.add_argument("--workers", type=_count, default=os.cpu_count() or 1)
-    parser.add_argument("--keep", action="store_true", help=f"write docs/{PAGE.name}")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--keep", action="store_true", help=f"write docs/{PAGE.name}")
+    output.add_argument("--untuned", action="store_true", help="GPUs beyond the ranges of these: see untuned_gpu")
     options = parser.parse_args()
     surveyed: list[Surveyed] = []
     pool = ProcessPoolExecutor(options.workers, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN))
     try:
-        for one in pool.map(survey_random_gpu, range(options.first, options.first + options.gpus)):
+        seeds = range(options.first, options.first + options.gpus)
+        for one in pool.map(partial(survey_random_gpu, untuned=options.untuned), seeds):
             surveyed.append(one)
             print(f"{len(surveyed)}/{options.gpus}", *_wrong(one.answers), *one.failures, sep="\n  ", flush=True)
     except KeyboardInterrupt:

@@ -65,6 +65,20 @@ def test_catalogue_entries_and_files_open_as_simulated_gpus(tmp_path):
         kinds.open_device("sim:other.toml")
 
 
+@pytest.mark.parametrize("name", ["random", "untuned"])
+def test_a_generated_gpu_depends_on_its_seed_alone(name):
+    one, again, other = (kinds.open_device(f"sim:{name}?seed={seed}") for seed in (7, 7, 8))
+    assert (one.hierarchy, one.noise, one.info.spec) == (again.hierarchy, again.noise, f"sim:{name}?seed=7")
+    assert one.hierarchy != other.hierarchy
+    assert kinds.open_device(f"sim:{name}", seed=7).hierarchy == one.hierarchy
+
+
+@pytest.mark.parametrize("option", ["jitter=0", "noise=none", "alternative=yes"])
+def test_a_generated_gpu_has_no_option_but_its_seed(option):
+    with pytest.raises(UsageError, match=f"sim:random has no option '{option.partition('=')[0]}'"):
+        kinds.open_device(f"sim:random?{option}")
+
+
 @pytest.mark.parametrize(
     ("options", "noise"),
     [

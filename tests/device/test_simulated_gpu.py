@@ -226,3 +226,16 @@ def test_near_partition_and_distance_go_by_the_sm_and_private_caches_do_not(sm):
     assert on_sm(Path.GLOBAL_L2, warmup=0) == [latency + 10 * number for latency in memory_latencies]
     assert on_sm(Path.GLOBAL_L2, warmup=1) == [200 + 10 * number] * 4
     assert on_sm(Path.GLOBAL, warmup=1) == [40] * 4
+
+
+@pytest.mark.parametrize(("path", "count", "hits"), [(Path.GLOBAL, 32, True), (Path.GLOBAL_L2, 1024, False)])
+def test_other_users_leave_lines_in_the_l2_alone(path, count, hits):
+    """A random policy replaces lines of the chase too before those of others are gone."""
+    twice = chase(Sequential(count, 4096 // 32 if hits else 32), EACH, path, warmup=0, laps=2)
+    laps = run(twice, noise=replace(Noise.none(), other_users=1 << 15)).cycles.reshape(2, -1)
+    assert (laps[0] >= 580).all() and (laps[1] < 400).all() == hits
+
+
+def test_accesses_of_other_users_depend_on_the_workload_only():
+    workload, noise = chase(Sequential(1024, 32), EACH, Path.GLOBAL_L2), Noise(other_users=500)
+    assert run(workload, noise=noise).cycles.tolist() == run(workload, noise=noise).cycles.tolist()

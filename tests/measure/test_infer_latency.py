@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from gpudissect.measure.infer_latency import Latency, deviation_over_sms, lap_latency, median_over_sms, widened
+from gpudissect.measure.infer_latency import (
+    Latency,
+    deviation_over_sms,
+    lap_latency,
+    median_over_sms,
+    miss_penalty,
+    widened,
+)
 
 
 def test_a_delayed_lap_is_ignored():
@@ -39,3 +46,9 @@ def test_one_chain_has_its_own_bracket_and_no_deviation():
 @pytest.mark.parametrize(("sms", "error"), [(1, 18.0), (9, 6.0)])
 def test_a_latency_of_few_sms_is_widened_by_their_distances(sms, error):
     assert widened(Latency(457.0, 450.0, 464.0), 6.0, sms) == Latency(457.0, 450.0 - error, 464.0 + error)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.005, 0.05])
+def test_misses_among_the_hits_do_not_lower_the_penalty_of_a_miss(share):
+    hits = np.where(np.arange(2000) < share * 2000, 440, 155 + np.arange(2000) % 2)
+    assert miss_penalty(hits, np.full(2000, 440)).cycles == pytest.approx(284.5, abs=0.2)

@@ -6,6 +6,7 @@ import pytest
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
+from gpudissect.measure.cache import plan_line
 from gpudissect.measure.infer_latency import chase_latency
 from gpudissect.simulation.cache.geometry import (
     Cache,
@@ -129,6 +130,12 @@ def test_page_walks_are_no_part_of_the_latency_of_memory():
 def test_prefetch_of_the_next_lines_makes_the_l1_doubtful(reach):
     _, wrong = surveyed(gpu(line=64, sector=64, prefetch=Prefetch("l1", reach, run=0)), "l1")
     assert wrong == []
+
+
+def test_lines_of_an_l1_that_fetches_the_next_one_are_doubtful():
+    found, _ = surveyed(gpu(line=32, sector=32, prefetch=Prefetch("l1", 32, run=0)), "l1")
+    stated = [found[name] for name in (("l1", "line_size"), ("l1", "capacity")) if name in found]
+    assert stated and all(each.confidence <= 0.5 and plan_line.AHEAD in each.caveats for each in stated)
 
 
 @pytest.mark.parametrize("seed", range(4))

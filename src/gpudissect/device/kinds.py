@@ -1,4 +1,4 @@
-"""Devices by name: ``cuda:0``, ``sim:gtx980?seed=2``, ``rec:folder``.
+"""Devices by name: ``cuda:0``, ``sim:gtx980?seed=2``, ``sim:random?seed=7``, ``rec:folder``.
 
 Drivers and simulators are imported when a device that needs them is opened.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import index
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpudissect.errors import CatalogueError, DeviceError, RecordingError, UsageError, suggest
 from gpudissect.units import as_text
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from gpudissect.device.simulated.noise import Noise
 
 DEFAULT_SIMULATED = "sim:gtx980"
+RANDOM, UNTUNED = "random", "untuned"
+"""Names of simulated GPUs that are generated from their seed; see `random_gpu` and `untuned_gpu`."""
 _NOISE_OPTIONS = ("jitter", "outliers", "drift")
 
 
@@ -164,6 +166,8 @@ def _open_simulated(text: str, seed: int) -> Device:
     from gpudissect.catalogue.load import load, names
 
     spec, (name, options) = f"sim:{text}", _split_options(text)
+    if name in (RANDOM, UNTUNED):
+        return _generate(name, options, seed)
     is_file = name.endswith(".toml") or "/" in name
     if not is_file and name not in names():
         raise _unknown_device(spec)
@@ -191,6 +195,17 @@ def _open_simulated(text: str, seed: int) -> Device:
         raise CatalogueError(f"{name}: {error}") from None
 
 
+def _generate(name: str, options: Mapping[str, str], seed: int) -> Device:
+    """A simulated GPU generated from the seed, its noise included."""
+    from gpudissect.device.simulated.random_gpu import random_gpu
+    from gpudissect.device.simulated.untuned_gpu import untuned_gpu
+
+    if unknown := sorted(set(options) - {"seed"}):
+        raise UsageError(f"sim:{name} has no option {unknown[0]!r}; it has seed, which determines its noise too")
+    seed = _seed(options["seed"]) if "seed" in options else seed
+    return (random_gpu if name == RANDOM else untuned_gpu)(seed)
+
+
 def _noise(options: Mapping[str, str], seed: int) -> Noise:
     from gpudissect.device.simulated.noise import Noise
 
@@ -202,7 +217,8 @@ def _noise(options: Mapping[str, str], seed: int) -> Noise:
         if options["noise"] != "none" or set(options) & set(_NOISE_OPTIONS):
             raise UsageError("the option noise can only be 'none', without any of jitter, outliers and drift")
         return replace(Noise.none(), seed=seed)
-    return Noise(seed=seed, **{key: _amount(key, options[key]) for key in _NOISE_OPTIONS if key in options})
+    amounts: dict[str, Any] = {key: _amount(key, options[key]) for key in _NOISE_OPTIONS if key in options}
+    return Noise(seed=seed, **amounts)
 
 
 def _amount(key: str, text: str) -> float:

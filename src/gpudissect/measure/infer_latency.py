@@ -9,6 +9,7 @@ from gpudissect.trace import Array
 
 MAX_CLOCK_DRIFT = 0.002  # relative to a latency
 MAX_LAP_COST = 50  # cycles of a lap beside its loads
+TRIMMED_SHARE = 0.01  # of samples, at either end
 SIGMAS = 3  # of a mean or a rank, on either side
 
 
@@ -151,8 +152,12 @@ def miss_penalty(hits: Array, misses: Array) -> Latency:
     """Cycles that a miss adds, from single accesses (cycles, timer included) on both plateaus: the timer cancels.
 
     The difference of the trimmed means, with three standard errors, a quarter of a cycle (the clock counts whole ones)
-    and clock drift to either side.
+    and clock drift to either side. Where more hits than are trimmed take about as long as misses, they are left out: a
+    footprint near the capacity misses now and then.
     """
+    midway = (np.median(hits) + np.median(misses)) / 2
+    if np.mean(hits >= midway) > TRIMMED_SHARE:
+        hits = np.compress(hits < midway, hits)
     hit, miss = _trim(hits), _trim(misses)
     value = float(miss.mean() - hit.mean())
     error = SIGMAS * float(np.sqrt(hit.var() / hit.size + miss.var() / miss.size)) + 0.25
@@ -162,5 +167,5 @@ def miss_penalty(hits: Array, misses: Array) -> Latency:
 
 def _trim(samples: Array) -> Array:
     """Samples without the fastest and slowest hundredth."""
-    low, high = np.quantile(samples, [0.01, 0.99])
+    low, high = np.quantile(samples, [TRIMMED_SHARE, 1 - TRIMMED_SHARE])
     return np.compress((samples >= low) & (samples <= high), samples)

@@ -246,8 +246,8 @@ class Chase:
 def _check_aligned(path: Path, order: Order) -> None:
     if path is Path.NOTHING:
         return
-    steps = order.offsets() if isinstance(order, Explicit) else np.array([order.start, order.stride])
-    if (steps % path.word).any():
+    bits = order.bits if isinstance(order, Explicit) else order.start | order.stride
+    if bits % path.word:
         raise WorkloadError(f"offsets on path {path} must be multiples of {path.word} bytes, the size of a link")
 
 

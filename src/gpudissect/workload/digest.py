@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
+from functools import cache
 from typing import Any
 
 from gpudissect.workload.order import Explicit
@@ -58,14 +59,23 @@ def _plain(value: object) -> object:
         return {"kind": "Explicit", "digest": value.digest}
     if is_dataclass(value) and not isinstance(value, type):
         kind = type(value).__name__
-        given = {f.name: getattr(value, f.name) for f in fields(value) if _differs(getattr(value, f.name), f.default)}
-        named = wire_names(given, WIRE_FIELDS.get(kind, {}))
-        return {"kind": WIRE_CLASSES.get(kind, kind), **{name: _plain(item) for name, item in named.items()}}
+        plain: dict[str, object] = {"kind": WIRE_CLASSES.get(kind, kind)}
+        for name, wire, default in _wire_fields(type(value)):
+            if _differs(item := getattr(value, name), default):
+                plain[wire] = _plain(item)
+        return plain
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, tuple):  # picks are many, and plain already
         return list(value) if value and isinstance(value[0], int) else [_plain(item) for item in value]
     return value
+
+
+@cache
+def _wire_fields(kind: type) -> tuple[tuple[str, str, object], ...]:
+    """Name, wire name and default of each field of a class."""
+    table = WIRE_FIELDS.get(kind.__name__, {})
+    return tuple((field.name, table.get(field.name, field.name), field.default) for field in fields(kind))
 
 
 def _differs(value: object, default: object) -> bool:

@@ -7,8 +7,9 @@ so that a device can write chains of millions of links without receiving them; `
 
 import hashlib
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cache, cached_property
 from operator import index
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +25,20 @@ def convert_whole_numbers(record: object) -> None:
 
     Raises `WorkloadError` if a field of a whole number holds something else.
     """
-    for field in fields(record):  # type: ignore[arg-type]
-        value = getattr(record, field.name)
-        if field.type in (int, int | None) and value is not None and type(value) is not int:
+    kind: Any = type(record)
+    for name in _whole_number_fields(kind):
+        value = getattr(record, name)
+        if value is not None and type(value) is not int:
             try:
-                object.__setattr__(record, field.name, index(value))
+                object.__setattr__(record, name, index(value))
             except TypeError:
-                kind = type(record).__name__.lower()
-                raise WorkloadError(f"{field.name} of a {kind} must be a whole number, got {value!r:.60}") from None
+                problem = f"{name} of a {kind.__name__.lower()} must be a whole number, got {value!r:.60}"
+                raise WorkloadError(problem) from None
+
+
+@cache
+def _whole_number_fields(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.type in (int, int | None))
 
 
 class _Grid:
@@ -106,6 +113,11 @@ class Explicit:
         object.__setattr__(self, "sequence", offsets)
 
     @cached_property
+    def bits(self) -> int:
+        """The address bits that are set in any offset: a power of two divides all offsets if it divides this."""
+        return int(np.bitwise_or.reduce(self.sequence))
+
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the sequence, hexadecimal."""
         return hashlib.sha256(self.sequence.tobytes()).hexdigest()
@@ -121,7 +133,7 @@ class Explicit:
         """Offsets visited in a lap."""
         return int(self.sequence.size)
 
-    @property
+    @cached_property
     def span(self) -> int:
         """Bytes from offset 0 to the end of the last 4-byte word (round up to 8 for words of 8 bytes)."""
         return int(self.sequence.max()) + 4

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
+from gpudissect.measure.cache import plan_sets
 from gpudissect.measure.cache.plan_line import Lines
 from gpudissect.measure.cache.plan_sets import _with_spare
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
@@ -149,6 +150,30 @@ def test_a_cache_that_conflicts_early_in_one_piece_is_not_misread(gpu_with):
 def test_published_structures(gpu_with, cache):
     found, truth = found_and_true(gpu_with(cache, plain_l2()), cache)
     assert found == truth
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pytest.param(
+            Index(IndexKind.XOR, masks=(*(1 << b | 1 << b + 10 for b in range(5, 9)), 512, 1024, 2048)), id="xor"
+        ),
+        pytest.param(Index(IndexKind.MODULO), id="remainder"),
+    ],
+)
+def test_a_set_of_which_the_first_block_has_hardly_a_line(gpu_with, monkeypatch, index):
+    """With 64 lines to test one by one instead of 16384; no cache of a test needs as many sets."""
+    monkeypatch.setattr(plan_sets, "MAX_BLOCK_BITS", 6)
+    cache = Cache((2,) * (128 if index.masks else 61), 32, 32, index, LRU)
+    found, truth = found_and_true(gpu_with(cache, plain_l2()), cache)
+    assert found == truth
+
+
+def test_the_capacity_of_unequal_sets_is_exact_where_all_their_lines_stay_resident(gpu_with):
+    """Some 500 lines fit in one piece and 512 in all: too close for the residency of random lines."""
+    cache = Cache((16,) * 30 + (15, 17), 64, 64, Index(IndexKind.MODULO), LRU)
+    capacity = estimates(gpu_with(cache, plain_l2()), ["sets.l1"])["l1", "capacity"]
+    assert capacity.low == capacity.value == capacity.high == 512 * 64
 
 
 def test_a_structure_that_cannot_be_tested_is_not_found(gpu_with):

@@ -6,9 +6,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gpudissect.device_info import DeviceInfo, Origin
+from gpudissect.measure.cache import residency_probe
+from gpudissect.measure.cache.infer_residency import Fit
 from gpudissect.measure.cache.residency_probe import ConflictTests, Inconclusive, ResidencyTest
 from gpudissect.measure.plan import Bench
-from gpudissect.workload import Explicit, Path
+from gpudissect.trace import Context, Trace
+from gpudissect.workload import Explicit, Path, Sequential
 from tests.support.driving import outcome
 from tests.support.one_cache import level
 
@@ -50,3 +53,20 @@ def test_lines_that_overflow_two_sets_are_inconclusive():
     conflicts = KnownConflicts(np.array([0, 0, 0, 1, 1, 1]), np.array([2, 2]), 0)
     with pytest.raises(Inconclusive):
         outcome(conflicts.minimal_conflict(np.arange(6)), None)
+
+
+def test_laps_by_line_are_split_among_traces_that_a_device_can_return(monkeypatch):
+    monkeypatch.setattr(residency_probe, "MAX_RECORDS", 1 << 19)
+    plan = ResidencyTest(level(32), Explicit([0]))._decide_by_line([Sequential(1 << 16, 32)])
+    requested = []
+    try:
+        (chase,) = next(plan)
+        while True:
+            requested.append(chase)
+            hits = np.zeros(chase.records, dtype=np.int64)
+            (chase,) = plan.send([Trace("", {"cycles": hits}, Context(device="fake", clock_hz=None, sm=0))])
+    except StopIteration as stop:
+        assert stop.value == [Fit.FITS]
+    assert max(chase.records for chase in requested) <= 1 << 19
+    assert sum(chase.laps for chase in requested) == 16 + 32
+    assert len({chase.repetition for chase in requested}) == len(requested) > 2

@@ -9,6 +9,8 @@ from gpudissect.catalogue import load
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
+from gpudissect.measure.tlb import plan_sets
+from gpudissect.measure.tlb.page_accesses import Undecided
 from gpudissect.simulation.cache.geometry import (
     Cache,
     Hierarchy,
@@ -204,3 +206,14 @@ def test_misses_per_lap_tell_sets_apart_that_hold_as_many_pages(alternative, mis
         (caveat,) = found["tlb_l2", name].caveats
         assert caveat.startswith(f"misses per lap over 66, 67, ... pages in order: {misses}")
         assert f"LRU in these sets predicts {misses}" in caveat
+
+
+def test_entries_are_doubtful_where_the_sets_cannot_be_separated(monkeypatch):
+    def all_sets(search):
+        raise Undecided("delayed accesses")
+        yield
+
+    monkeypatch.setattr(plan_sets._SetSearch, "all_sets", all_sets)
+    found = estimates(gpu([tlb(16, 2 * MIB)]), ["sets.tlb_l1"])
+    assert found["tlb_l1", "entries"].value == 16 and found["tlb_l1", "reach"].value == 32 * MIB
+    assert found["tlb_l1", "entries"].confidence == found["tlb_l1", "reach"].confidence == 0.5

@@ -36,6 +36,19 @@ def disturb(
 
 
 @compiled
+def count(cycles: NDArray[np.int64], bounds: NDArray[np.int64], done: int, lap: int, counts: NDArray[np.int64]) -> None:
+    """Add hits, misses and unknown accesses of every lap to `counts` (laps, 3).
+
+    `bounds`: largest hit, smallest and largest miss, in cycles. `done`: earlier timed accesses; `lap`: accesses of one.
+    """
+    hit_max, miss_min, miss_max = bounds
+    for i in range(cycles.size):
+        read = cycles[i]
+        kind = 0 if read <= hit_max else 1 if miss_min <= read <= miss_max else 2
+        counts[(done + i) // lap, kind] += 1
+
+
+@compiled
 def read(durations: NDArray[np.float64], phase: float, cycles: NDArray[np.int64]) -> float:
     """Write the readings (cycles) of a clock that counts whole cycles, for consecutive durations.
 

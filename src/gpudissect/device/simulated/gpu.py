@@ -82,6 +82,11 @@ class SimulatedGpu(Device):
         """The truth."""
         return self._hierarchy
 
+    @property
+    def noise(self) -> Noise:
+        """Deviations of its clock."""
+        return self._noise
+
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
         """Run a batch, one workload after the other. Raises `DeviceError` for what cannot be simulated."""
         return [self._chase(item) if isinstance(item, Chase) else self._throughput(item) for item in batch]

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from gpudissect.device.simulated.noise import DRIFT_PERIOD, OUTLIER_MEAN, Noise
 from gpudissect.simulation.cache.models import Actor, HierarchyModel
 from gpudissect.trace import Array
-from gpudissect.workload import Bounds, Chase, Order, Path, Timing
+from gpudissect.workload import Chase, Order, Path, Timing
 
 CHUNK_ACCESSES = 1 << 16  # simulated at a time: latencies stay in the host's caches, and Ctrl-C is handled between
+OTHERS_BYTES, OTHERS_GRAIN = 64 << 20, 32  # span of the accesses of other users, and a multiple of their offsets
 REGION_BYTES = 2 << 20  # constant memory and code start at multiples: the large page, so that they share none
 
 
@@ -60,6 +61,8 @@ class Memory:
 
         replacement, clock, phase = seeds(self._noise.seed, digest)
         self._model.reset(replacement, end=chase.span)
+        if self._noise.other_users and Path.GLOBAL_L2 in self._model.hierarchy.routes:
+            self._untimed(Path.GLOBAL_L2, self._offsets_of_others(chase, clock), 1, Actor())
         for prior in chase.before:
             offsets = _offsets(prior.order) + region(chase, prior.path)
             self._untimed(prior.path, offsets, prior.laps, Actor(prior.sm, prior.warp))
@@ -74,6 +77,13 @@ class Memory:
             position = self._model.walk(chase.path, chain, position, self._levels[:n], latencies, actor)
             disturb(latencies, timer, settings, draws, first)
             yield Chunk(first, latencies)
+
+    def _offsets_of_others(self, chase: Chase, seed: int) -> NDArray[np.int64]:
+        """Random lines behind the memory of a chase, the same for the same seed."""
+        first = region(chase, Path.CODE) + chase.span
+        lines = np.random.default_rng(seed).integers(0, OTHERS_BYTES // OTHERS_GRAIN, self._noise.other_users)
+        offsets: NDArray[np.int64] = -(-first // REGION_BYTES) * REGION_BYTES + lines * OTHERS_GRAIN
+        return offsets
 
     def _untimed(self, path: Path, chain: NDArray[np.int64], laps: int, actor: Actor) -> int:
         """Run untimed laps; returns the position of the next access."""
@@ -120,11 +130,13 @@ def _lap(chase: Chase, chain: NDArray[np.int64], chunks: Iterator[Chunk]) -> dic
 
 
 def _count(chase: Chase, chain: NDArray[np.int64], chunks: Iterator[Chunk]) -> dict[str, Array]:
+    from gpudissect.device.simulated._clock import count
+
     assert chase.bounds is not None  # `Chase` ensures it
+    bounds = np.array([chase.bounds.hit_max, chase.bounds.miss_min, chase.bounds.miss_max])
     counts = np.zeros((chase.laps, 3), dtype=np.int64)
     for first, read in _read(chunks):
-        laps, starts = _laps(first, read.size, chain.size)
-        counts[laps] += np.add.reduceat(_classes(read, chase.bounds), starts)
+        count(read, bounds, first, chain.size, counts)
     return {"counts": counts}
 
 
@@ -138,15 +150,6 @@ def _read(chunks: Iterator[Chunk]) -> Iterator[tuple[int, NDArray[np.int64]]]:
         part = cycles[: chunk.cycles.size]
         phase = read(chunk.cycles, phase, part)
         yield chunk.first, part
-
-
-def _classes(cycles: NDArray[np.int64], bounds: Bounds) -> NDArray[np.int64]:
-    """Hit, miss and unknown of each access, 0 or 1, shape (n, 3)."""
-    classes = np.empty((cycles.size, 3), dtype=np.int64)
-    classes[:, 0] = cycles <= bounds.hit_max
-    classes[:, 1] = (cycles >= bounds.miss_min) & (cycles <= bounds.miss_max)
-    classes[:, 2] = 1 - classes[:, 0] - classes[:, 1]
-    return classes
 
 
 def _chunks(total: int) -> Iterator[tuple[int, int]]:

@@ -25,20 +25,25 @@ class Noise:
         outliers: probability that an access is delayed (an interrupt, a DRAM refresh) by an exponentially distributed
             number of cycles with mean `OUTLIER_MEAN`.
         drift: relative amplitude of a slow oscillation of all latencies (sine, `DRIFT_PERIOD` accesses, random phase).
+        other_users: accesses of other users of the GPU before each chase, to random lines behind its memory: the L2 and
+            the TLBs are not empty when it starts.
 
-    Raises `UsageError` for probabilities outside [0, 1] or a drift outside [0, 1).
+    Raises `UsageError` for probabilities outside [0, 1], a drift outside [0, 1) or a negative number of accesses.
     """
 
     seed: int = 0
     jitter: float = 0.1
     outliers: float = 1e-4
     drift: float = 2e-4
+    other_users: int = 0
 
     def __post_init__(self) -> None:
         if not (0 <= self.jitter <= 1 and 0 <= self.outliers <= 1 and self.jitter + self.outliers <= 1):
             raise UsageError(f"jitter and outliers are probabilities, together at most 1, got {self}")
         if not 0 <= self.drift < 1:
             raise UsageError(f"drift is a share of the latency in [0, 1), got {self.drift}")
+        if self.other_users < 0:
+            raise UsageError(f"accesses of other users are at least 0, got {self.other_users}")
 
     @classmethod
     def none(cls, seed: int = 0) -> Self:

@@ -26,9 +26,9 @@ from gpudissect.measure.cache.plan_levels import (
     levels_of,
     sample_chase,
 )
-from gpudissect.measure.cache.plan_line import Lines, lines_of
+from gpudissect.measure.cache.plan_line import AHEAD, Lines, lines_of
 from gpudissect.measure.cache.residency_probe import ResidencyTest
-from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, EXACT
+from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL, EXACT
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.simulation.cache.geometry import PARTITION_COUNT
 from gpudissect.units import format_bytes
@@ -155,6 +155,8 @@ def _cross_checked(level: Level, size: int, lines: Lines, evidence: tuple[str, .
                 f"{format_bytes(round(resident))} of lines are resident at any one time: the footprint conflicts "
                 "before the cache is full (unequal sets, or an index or replacement that is not plain)",
             )
+    if level.fetch.ahead is not None:
+        confidence, caveats = DOUBTFUL, (*caveats, AHEAD)
     return found(level.element, "capacity", size, size, high, confidence, method, evidence, caveats)
 
 

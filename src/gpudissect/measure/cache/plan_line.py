@@ -13,7 +13,7 @@ from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_line import MIN_SHARE_GAP, Hits, same_line_probability
 from gpudissect.measure.cache.infer_residency import Residency, estimate_residency
 from gpudissect.measure.cache.plan_levels import absent, for_each_cache, level_of, levels_of
-from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, EXACT
+from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL, EXACT
 from gpudissect.measure.plan import Ask, Bench, Key, Known, Outcome, Plan, found, without
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Timing
@@ -34,6 +34,7 @@ MIN_ONCE_LEAD = 0.15  # share of hits by which lines touched once must lead thos
 LOST_SHARE = 0.05  # of hits, below which shares cannot be compared
 OVERSUBSCRIPTION = 4  # lines visited relative to those that fit, though sets be unequal
 METHOD = "whether a second word in scattered blocks costs another line"
+AHEAD = "a miss fetches the next lines too: what looks like one line or what fits may be more"
 ATTRIBUTES = ("fetch_granularity", "line_size")
 
 
@@ -79,6 +80,8 @@ def line_plan(element: str, bench: Bench, known: Known) -> Plan:
     resident = yield from prober.full_lines(line, competing[0])
     caveats = ("the cache holds more of lines touched once than of lines touched twice",) if prober.once else ()
     confidence = min(certainty, EXACT)
+    if level.fetch.ahead is not None:  # with lines of its own choice, pairs and footprints hold more than is requested
+        confidence, caveats = DOUBTFUL, (*caveats, AHEAD)
     estimate = found(element, "line_size", line, line, line, confidence, METHOD, prober.evidence, caveats)
     return Outcome((fetch_estimate, estimate), Lines(line, resident, prober.evidence), prober.series)
 
@@ -102,6 +105,8 @@ def _widest_line(prober: _Prober, count: int, single: Hits, double: Hits) -> Ask
         certainty = min(certainty, max(one_line, 1 - one_line))
         if one_line >= 0.5:
             line = width
+            if one_line > MIN_CERTAINTY and pairs.share > single.share:
+                single = pairs  # a line touched twice may be protected: wider pairs are touched as often
         elif width == 2 * fetch and len(touched) == 1:  # from here on in pairs, half as many
             offsets, double, count = (0, fetch), pairs, count // 2
             single = yield from prober.probe(count, width, offsets, PROBES)

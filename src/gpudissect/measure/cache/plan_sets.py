@@ -12,7 +12,7 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.measure.access_patterns import footprint
-from gpudissect.measure.cache.infer_residency import SIZE_TOLERANCE, probe_sizes
+from gpudissect.measure.cache.infer_residency import SIZE_TOLERANCE, Fit, probe_sizes
 from gpudissect.measure.cache.infer_structure import (
     LinesBySet,
     Structure,
@@ -33,11 +33,12 @@ from gpudissect.measure.cache.residency_probe import (
     ways_of_sets,
 )
 from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL, EXACT
-from gpudissect.measure.plan import Ask, Bench, Key, Known, Outcome, Plan, found, without
+from gpudissect.measure.plan import Ask, Bench, Key, Known, Outcome, Plan, StopEarly, found, without
 from gpudissect.simulation.cache.geometry import Index, IndexKind
 from gpudissect.simulation.cache.index import canonical, set_numbers
 from gpudissect.trace import Array
 from gpudissect.units import format_bytes
+from gpudissect.workload import Explicit
 
 ATTRIBUTES = ("sets", "ways", "index_function")
 MAX_LINES = 1 << 17  # of a cache; with more, group tests take too long
@@ -47,8 +48,11 @@ MIN_ACCESSES = 256  # of small chains at first: there are thousands of them
 MAX_SIZES_PER_BATCH = 15
 LINES_PER_SET = 4  # of a block, about
 MIN_BLOCK_LINES, MAX_BLOCK_BITS = 512, 14  # in too small a block a set has no line, or no period
+MIN_PERIOD_MEMBERS = 3  # lines of a set in a block; with fewer its period may be longer than the block
+PARTS = 64  # of a group of lines that overflows
 ATTEMPTS = 2  # with other lines: a group test may go wrong by chance, which the check detects
 CAPACITY_METHOD = "ways of all sets, cross-checked by residency"
+ALL_WAYS_METHOD = "ways of all sets, whose lines stay resident together"
 METHOD = "lines of one set by group tests, those of other sets by the index function; checked on random lines"
 
 
@@ -89,6 +93,8 @@ def sets_plan(element: str, bench: Bench, known: Known) -> Plan:
             if ways != count and lines.resident is not None and level.home_partition is None:
                 recounted = yield from recount_lines(level, lines.line, ways, attempt_bench)
                 revised = _revised_capacity(element, structure, count, recounted)
+                if revised and revised[0].low != revised[0].high:
+                    revised = yield from _test_all_ways(revised[0], structure, test, attempt_bench)
             return Outcome((*_estimates(element, structure, count), *revised), structure)
     fields = {"method": METHOD, "evidence": test.evidence}
     return Outcome(without(Status.AMBIGUOUS, element, str(structure), *ATTRIBUTES, **fields))
@@ -106,20 +112,51 @@ class _Finder:
             scattered = yield from self._overflowing_lines()
             prefix = yield from self._shortest_overflow(scattered)
             members = yield from self.tests.minimal_conflict(prefix)
-            spare, exact, line = int(members[0]), members[1:], self.tests.line
+            spare, exact = int(members[0]), members[1:]
             block, size = yield from self._set_in_block(exact, spare)
             for index, sets in (yield from self._candidates(exact, spare, block, size)):
-                earlier = len(self.tests.test.evidence)  # what led to a candidate is left out: its check counts
-                set_of = set_numbers(index, line, sets, np.arange(1 << self.bits) * line)
-                lines = LinesBySet(set_of, sets, self.tests.rng("deck"))
-                ways = yield from ways_of_sets(lines, exact.size, self.count // 2, self.tests)
-                if ways is not None and (yield from self._check(lines, ways)):
-                    return Structure(line, index, ways, 1 << self.bits, self.tests.test.evidence[earlier:])
+                if structure := (yield from self._confirmed(index, sets, exact.size)):
+                    return structure
+            if block.size < MIN_PERIOD_MEMBERS:
+                try:
+                    wide, wide_size = yield from self._set_in_wide_block(exact, spare)
+                    for index, sets in (yield from self._candidates(exact, spare, wide, wide_size)):
+                        if structure := (yield from self._confirmed(index, sets, exact.size)):
+                            return structure
+                except StopEarly:  # a recording has no wide block
+                    pass
         except Inconclusive as inconclusive:
             return str(inconclusive)
         some = ", ".join(map(str, block[:6].tolist())) + (", ..." if block.size > 6 else "")
         holds = f"a set of {exact.size} ways holds lines {some} of the first {size}"
         return f"{holds}: that is neither a linear index nor a remainder"
+
+    def _confirmed(self, index: Index, sets: int, guess: int) -> Ask[Structure | None]:
+        """The structure with this index, if its sets hold what it predicts. `guess`: ways of one set."""
+        earlier, line = len(self.tests.test.evidence), self.tests.line  # what led to a candidate is left out
+        set_of = set_numbers(index, line, sets, np.arange(1 << self.bits) * line)
+        lines = LinesBySet(set_of, sets, self.tests.rng("deck"))
+        ways = yield from ways_of_sets(lines, guess, self.count // 2, self.tests)
+        if ways is None or not (yield from self._check(lines, ways)):
+            return None
+        return Structure(line, index, ways, 1 << self.bits, self.tests.test.evidence[earlier:])
+
+    def _set_in_wide_block(self, exact: Array, spare: int) -> Ask[tuple[Array, int]]:
+        """As `_set_in_block`, among more lines, where sets are many.
+
+        Adjacent lines that are fewer than the sets share none of them, so many are tested at once, then parts of those
+        that overflow.
+        """
+        sets = self.count // exact.size
+        size = 1 << min(self.bits, (LINES_PER_SET * sets - 1).bit_length())
+        groups, length = [np.setdiff1d(np.arange(size), [*exact, spare])], size
+        while length > 1:
+            length = min(max(1, sets // LINES_PER_SET), -(-length // PARTS))
+            groups = [part for group in groups for part in np.array_split(group, -(-group.size // length))]
+            fits = yield from self.tests.fit([np.append(exact, group) for group in groups])
+            groups = [group for group, fit in zip(groups, fits, strict=True) if not fit]
+        known = np.array([*exact, spare], dtype=np.int64)
+        return np.unique(np.concatenate([*groups, known[known < size]])), size
 
     def _overflowing_lines(self) -> Ask[Array]:
         """Scattered lines that do not fit: twice as many as fit in one piece, or more if that is a small part."""
@@ -276,6 +313,22 @@ def _revised_capacity(element: str, structure: Structure, count: int, lines: Lin
     value, low, high = (total * structure.line for total in (count if matches_piece else ways, low, high))
     confidence, evidence = EXACT if certain else BRACKETED, (*structure.evidence, *lines.evidence)
     return (found(element, "capacity", value, low, high, confidence, CAPACITY_METHOD, evidence, (caveat,)),)
+
+
+def _test_all_ways(capacity: Estimate, structure: Structure, test: ResidencyTest, bench: Bench) -> Ask[tuple[Estimate]]:
+    """The capacity, certain if as many lines as all sets have ways stay resident together: then none lacks data."""
+    rng, line = bench.rng("all ways", capacity.element), structure.line
+    order = Explicit(rng.permutation(structure.sample(structure.ways, rng)) * line)
+    try:
+        (fit,) = yield from test.decide([order])
+    except StopEarly:  # a recording without this chain
+        return (capacity,)
+    if fit is not Fit.FITS:
+        return (capacity,)
+    size = order.count * line
+    caveats = ("a contiguous buffer of that size does not fit: some sets are full before others",)
+    evidence = (*structure.evidence, *test.evidence[-1:])
+    return (found(capacity.element, "capacity", size, size, size, EXACT, ALL_WAYS_METHOD, evidence, caveats),)
 
 
 EXPERIMENTS = for_each_cache(

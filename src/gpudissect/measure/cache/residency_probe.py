@@ -6,15 +6,16 @@ functions or on equal sets. Group testing for eviction sets: Vila et al. 2019, "
 sets", section 5.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_policy import MISS, classify
-from gpudissect.measure.cache.infer_residency import Control, Fit, decide, decide_by_line, decide_each
+from gpudissect.measure.cache.infer_residency import Control, Fit, decide_by_line, decide_each
 from gpudissect.measure.cache.infer_structure import LinesBySet
 from gpudissect.measure.plan import Ask, Bench
 from gpudissect.trace import Array, Trace
@@ -24,7 +25,7 @@ WARMUP_LAPS = MIN_LAPS = 2
 MIN_ACCESSES = 2048  # short chains get more laps, up to this many accesses
 MAX_MISREAD_SHARE = 0.1  # of the control's accesses; with more, the control itself does not fit
 MAX_ROUNDS = 8  # in each the laps double; then a chain counts as undecided
-LONG_CHAIN_LINES = range(1024, (1 << 16) + 1)  # of a chain whose misses are counted by line ...
+LONG_CHAIN_LINES = range(1024, (1 << 17) + 1)  # of a chain whose misses are counted by line ...
 COUNT_ROUNDS_LONG = 2  # ... after this many rounds
 LINE_LAPS, LINE_ROUNDS = 16, 5
 CONTROL_REPETITION = 1000
@@ -79,7 +80,10 @@ class ResidencyTest:
                 break
             for i, trace in zip(pending, traces, strict=False):
                 counts[i] = np.vstack([counts[i], trace.counts]) if i in counts else trace.counts
-                fits[i] = decide(counts[i], self.control)
+            for alike in _with_equal_laps(pending, counts):
+                verdicts = decide_each(np.stack([counts[i] for i in alike], axis=1), self.control)
+                for i, verdict in zip(alike, verdicts, strict=True):
+                    fits[i] = verdict
         for i, total in counts.items():
             known = total[:, :2].sum()
             self.miss_shares += [(orders[i], float(total[:, 1].sum() / known))] if known else []
@@ -93,14 +97,18 @@ class ResidencyTest:
             pending = [i for i, fit in enumerate(fits) if fit is Fit.UNDECIDED]
             if not pending:
                 break
-            chases = [self._chase(orders[i], number, LINE_LAPS << number) for i in pending]
-            traces = yield [replace(chase, timing=Timing.EACH, bounds=None) for chase in chases]
-            self._record(traces, ())
             total_laps = (LINE_LAPS << (number + 1)) - LINE_LAPS
-            for i, trace in zip(pending, traces, strict=True):
-                assert self.level.bounds is not None  # or nothing could have been counted
-                missed = classify(trace.cycles, self.level.bounds) == MISS
-                misses[i] += missed.reshape(-1, orders[i].count).sum(axis=0)
+            parts = max(-(-(LINE_LAPS << number) * orders[i].count // MAX_RECORDS) for i in pending)
+            for part in range(parts):  # of the laps, as many as a trace can hold
+                laps = (LINE_LAPS << number) * (part + 1) // parts - (LINE_LAPS << number) * part // parts
+                chases = [self._chase(orders[i], number + LINE_ROUNDS * part, laps) for i in pending]
+                traces = yield [replace(chase, timing=Timing.EACH, bounds=None) for chase in chases]
+                self._record(traces, ())
+                for i, trace in zip(pending, traces, strict=True):
+                    assert self.level.bounds is not None  # or nothing could have been counted
+                    missed = classify(trace.cycles, self.level.bounds) == MISS
+                    misses[i] += missed.reshape(-1, orders[i].count).sum(axis=0)
+            for i in pending:
                 fits[i] = decide_by_line(misses[i], total_laps)
         return fits
 
@@ -122,9 +130,16 @@ class ResidencyTest:
             self.control = Control(self.control.misses + misses, self.control.accesses + accesses)
 
     def _chase(self, order: Order, repetition: int, laps: int) -> Chase:
-        path, bounds, alone = self.level.path, self.level.bounds, self.level.alone
-        chase = Chase(path=path, order=order, timing=Timing.COUNT, bounds=bounds, warmup=WARMUP_LAPS, laps=laps)
-        return replace(chase, alone=alone, repetition=repetition)
+        return Chase(
+            path=self.level.path,
+            order=order,
+            timing=Timing.COUNT,
+            bounds=self.level.bounds,
+            warmup=WARMUP_LAPS,
+            laps=laps,
+            alone=self.level.alone,
+            repetition=repetition,
+        )
 
     def _control_chases(self, accesses: int) -> list[Chase]:
         """A chase over the control, if it has fewer accesses than that."""
@@ -132,6 +147,12 @@ class ResidencyTest:
         laps = max(MIN_LAPS, -(-missing // self._control_order.count))
         repetition = CONTROL_REPETITION + self.control.accesses
         return [self._chase(self._control_order, repetition, laps)] if missing > 0 else []
+
+
+def _with_equal_laps(chains: Sequence[int], counts: Mapping[int, Array]) -> Iterator[list[int]]:
+    """Chains grouped by their number of counted laps."""
+    for laps in {len(counts[i]) for i in chains}:
+        yield [i for i in chains if len(counts[i]) == laps]
 
 
 class Inconclusive(Exception):
@@ -229,8 +250,8 @@ def fits_by_set(lines: LinesBySet, quotas: Array, tests: ConflictTests) -> Ask[N
         if order.count * laps > MAX_RECORDS:
             break
         yield from test.grow_control(order.count * laps)
-        chase = Chase(path=level.path, order=order, timing=Timing.EACH, warmup=WARMUP_LAPS, laps=laps)
-        (trace,) = yield [replace(chase, alone=level.alone)]
+        chase = partial(Chase, path=level.path, timing=Timing.EACH, warmup=WARMUP_LAPS, alone=level.alone)
+        (trace,) = yield [chase(order=order, laps=laps)]
         sets = lines.set_of[order.offsets() // tests.line]
         counts = np.concatenate([counts, _count_by_set(trace, sets, quotas.size, laps, level.bounds)])
         tested = np.flatnonzero(pending)

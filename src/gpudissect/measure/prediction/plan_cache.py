@@ -76,7 +76,7 @@ def _order(level: Level, structure: Structure, share: float, bench: Bench) -> Ar
     visits = min(VISITS, words)
     count = min(max(2, round(share * sum(structure.ways))), structure.lines, MAX_ACCESSES // visits)
     lines = rng.choice(structure.lines, size=count, replace=False)
-    chosen = np.stack([rng.permutation(words)[:visits] for _ in range(count)])
+    chosen = rng.permuted(np.tile(np.arange(words), (count, 1)), axis=1)[:, :visits]
     return rng.permutation((lines[:, None] * structure.line + chosen * level.path.word).ravel())
 
 

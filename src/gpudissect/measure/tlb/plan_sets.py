@@ -11,11 +11,11 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_structure import linear_index
-from gpudissect.measure.infer_confidence import BRACKETED, EXACT
+from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL, EXACT
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.measure.tlb.infer_miss_penalty import TlbLevel, count_misses
 from gpudissect.measure.tlb.page_accesses import LAPS, PageAccesses, Pages, Undecided, memory_limit
-from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
+from gpudissect.measure.tlb.plan_entries_and_page_size import MAX_EXACT_ENTRIES, tlb_of
 from gpudissect.simulation.cache.index import canonical, matrix
 from gpudissect.vocabulary import TLBS
 
@@ -28,6 +28,7 @@ SAMPLE = 16  # pages tried one by one where any group of them will do
 MAX_EVIDENCE = 256  # workloads named: the last, which decide
 MAX_OVERFLOW_PAGES = 8  # pages beyond those that fit, over which misses per lap are counted
 METHOD = "group tests: pages without which the others fit"
+CONSECUTIVE_METHOD = "consecutive pages that fit"
 ONE_SET = "one set was measured, the others are assumed to be like it"
 
 
@@ -61,7 +62,8 @@ def tlb_sets_plan(element: str, bench: Bench, known: Known) -> Plan:
         if again != ways:
             raise Undecided(f"scattered pages conflict as in a set of {ways} ways, others as in one of {again}")
     except Undecided as undecided:
-        return Outcome(without(Status.AMBIGUOUS, element, str(undecided), *ATTRIBUTES))
+        unknown = without(Status.AMBIGUOUS, element, str(undecided), *ATTRIBUTES)
+        return Outcome((*unknown, *(_doubtful(element, level) if level.entries <= MAX_EXACT_ENTRIES else ())))
     return Outcome(_estimates_of_one(element, ways, level, search.evidence))
 
 
@@ -172,6 +174,16 @@ def _estimates(element: str, sets: TlbSets, level: TlbLevel) -> tuple[Estimate, 
     caveats = (f"the ways of all sets; only {level.entries} consecutive pages fit",)
     entries = found(element, "entries", total, total, total, *origin, caveats)
     return (*estimates, entries, found(element, "reach", reach, reach, reach, *origin, caveats))
+
+
+def _doubtful(element: str, level: TlbLevel) -> tuple[Estimate, ...]:
+    """The consecutive pages that fit, where it is not known whether one set is full before others."""
+    caveat = "its sets could not be separated: if they are unequal, it holds more than consecutive pages show"
+    values = {"entries": level.entries, "reach": level.entries * level.page_size}
+    return tuple(
+        found(element, attribute, value, value, value, DOUBTFUL, CONSECUTIVE_METHOD, level.evidence, (caveat,))
+        for attribute, value in values.items()
+    )
 
 
 def _overflow_caveat(sets: TlbSets, entries: int) -> tuple[str, ...]:

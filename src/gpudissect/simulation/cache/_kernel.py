@@ -310,6 +310,7 @@ def walk(
     home_mask, near = np.int64(extras[X_HOME_MASK]), np.int64(extras[X_NEAR])
     window, row_size, banks = np.int64(extras[X_WINDOW]), np.int64(extras[X_ROW]), np.int64(extras[X_BANKS])
     timed = latencies.size > 0
+    hit_tlb, hit_page = np.int64(-1), np.int64(-1)  # of the last hit: another one there changes no state of any policy
     for i in range(levels.size):
         offset = chain[position]
         position += 1
@@ -331,15 +332,20 @@ def walk(
                 s += 1
             elif kind == FAR_PARTITION and not home_is_far:
                 s += 1
+            elif kind == TLB and array == hit_tlb and offset >> arrays.shape[array, LINE_SHIFT] == hit_page:
+                penalty += costs[s]
+                s = steps[s, 2]
             elif _access(arrays, array, offset):
                 if kind != TLB:
                     base, level = costs[s], steps[s, 2]
                     break
+                hit_tlb, hit_page = array, offset >> arrays.shape[array, LINE_SHIFT]
                 penalty += costs[s]
                 s = steps[s, 2]
             else:
                 if kind == TLB:
                     tlb_missed = True
+                    hit_tlb = np.int64(-1)
                 elif array == prefetch[P_ARRAY]:
                     prefetcher_missed = True
                 s += 1

@@ -6,9 +6,11 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from random_gpu import GIB, KIB, MIB, RandomGpu, _cache, gpu_of, random_gpu
-
+from gpudissect.device.simulated.gpu import SimulatedGpu
+from gpudissect.device.simulated.random_gpu import GIB, KIB, MIB, random_cache, random_gpu
 from gpudissect.simulation.cache.geometry import (
+    PARTITION_COUNT,
+    Distance,
     Hierarchy,
     Index,
     IndexKind,
@@ -25,22 +27,22 @@ from gpudissect.workload import Path
 
 MODULO, LRU = Index(IndexKind.MODULO), Policy(PolicyKind.LRU)
 PAIR_SHARE = 0.5  # of GPUs with two features
-UNTESTABLE = ("max_miss_rate",)  # its truth is that of a cache without prefetch
+OTHER_USERS_SHARE = 0.1  # of GPUs that others use between the chases
 
 
-def untuned_gpu(seed: int) -> RandomGpu:
+def untuned_gpu(seed: int) -> SimulatedGpu:
     """A random GPU with one or two of `FEATURES`, which its name lists."""
     rng = random.Random(f"untuned {seed}")
     tuned = random_gpu(seed)
     names = sorted(rng.sample(sorted(FEATURES), 2 if rng.random() < PAIR_SHARE else 1))
-    hierarchy = tuned.device.hierarchy
+    hierarchy = tuned.hierarchy
     for name in names:
         hierarchy = FEATURES[name](hierarchy, rng)
-    gpu = gpu_of(hierarchy, tuned.noise, f"untuned-{seed}-{'-'.join(names)}")
-    truth = {name: value for name, value in gpu.truth.items() if name[1] not in UNTESTABLE}
-    if hierarchy.rows is not None and ("dram", "hit_latency") in truth:
-        del truth["dram", "hit_latency"], truth["l2", "miss_penalty"]  # between an open row and another
-    return replace(gpu, truth=truth)
+    noise = tuned.noise
+    if rng.random() < OTHER_USERS_SHARE:
+        names, noise = [*names, "other_users"], replace(noise, other_users=rng.choice([256, 1024]))
+    title = f"untuned GPU {seed} ({', '.join(names)})"
+    return SimulatedGpu(hierarchy, spec=f"sim:untuned?seed={seed}", name=title, noise=noise)
 
 
 def _rows(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
@@ -66,12 +68,12 @@ def _stream_prefetch(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
 def _l2_close_to_l1(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
     l1 = hierarchy.caches["l1"]
     size = max(64 * KIB, int(rng.uniform(1.2, 4) * l1.capacity))
-    return _with(hierarchy, l2=_cache(rng, size, int(1.1 * size), Scope.GPU))
+    return _with(hierarchy, l2=random_cache(rng, size, int(1.1 * size), Scope.GPU))
 
 
 def _small_l2(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
-    l1, texture = (_cache(rng, KIB, 4 * KIB) for _ in range(2))
-    return _with(hierarchy, l1=l1, texture=texture, l2=_cache(rng, 32 * KIB, 250 * KIB, Scope.GPU))
+    l1, texture = (random_cache(rng, KIB, 4 * KIB) for _ in range(2))
+    return _with(hierarchy, l1=l1, texture=texture, l2=random_cache(rng, 32 * KIB, 250 * KIB, Scope.GPU))
 
 
 def _with(hierarchy: Hierarchy, **caches: object) -> Hierarchy:
@@ -117,6 +119,21 @@ def _close_latencies(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
     return replace(hierarchy, routes=routes)
 
 
+def _distances(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    """SMs and slices of the L2 at different distances, as on every recorded GPU."""
+    by_sm = tuple(rng.uniform(0, 30) for _ in range(hierarchy.sm_count))
+    slices = rng.choice([8, 12, 16]) * (1 if hierarchy.partition is None else PARTITION_COUNT)
+    by_slice = tuple(rng.uniform(0, 25) for _ in range(slices))
+    return replace(hierarchy, distance=Distance("l2", by_sm, by_slice))
+
+
+def _tlbs_at_l2(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    routes = {
+        path: replace(route, tlbs_at=1) if len(route.caches) > 1 else route for path, route in hierarchy.routes.items()
+    }
+    return replace(hierarchy, routes=routes)
+
+
 def _little_memory(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
     return replace(hierarchy, limits=dict.fromkeys(hierarchy.routes, rng.choice([1, 2]) * GIB))
 
@@ -124,6 +141,7 @@ def _little_memory(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
 FEATURES: dict[str, Callable[[Hierarchy, random.Random], Hierarchy]] = {
     "close_latencies": _close_latencies,
     "close_tlbs": _close_tlbs,
+    "distances": _distances,
     "few_home_bits": _few_home_bits,
     "l2_close_to_l1": _l2_close_to_l1,
     "little_memory": _little_memory,
@@ -133,4 +151,5 @@ FEATURES: dict[str, Callable[[Hierarchy, random.Random], Hierarchy]] = {
     "small_l2": _small_l2,
     "small_pages": _small_pages,
     "stream_prefetch": _stream_prefetch,
+    "tlbs_at_l2": _tlbs_at_l2,
 }

@@ -1,0 +1,143 @@
+"""A random simulated GPU: policies, index functions, unequal sets, sectors, copies, TLBs, noise."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from gpudissect.device.simulated.gpu import SimulatedGpu
+from gpudissect.device.simulated.noise import Noise
+from gpudissect.simulation.cache.geometry import (
+    Cache,
+    Hierarchy,
+    Index,
+    IndexKind,
+    PageWindow,
+    Partition,
+    Policy,
+    PolicyKind,
+    Prefetch,
+    Route,
+    Scope,
+    Tlb,
+)
+from gpudissect.workload import Path
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+UNEQUAL_SHARE = 0.2  # of caches whose sets differ in ways
+PARTITIONED_SHARE = 0.3  # of GPUs whose L2 has two partitions
+VIRTUAL_L1_SHARE = 0.25  # of GPUs that translate after the L1 (MC16 s5.2: Maxwell)
+COLD_WALK_SHARE = 0.15  # of GPUs with TLBs whose page walks cost more where the data come from memory (MC14 table 3)
+WINDOW_SHARE = 0.15  # of GPUs with TLBs that walk faster within a page window (MC16 s5.2)
+PREFETCH_SHARE = 0.15  # of GPUs without partitions that prefetch streams into the L2 (MC16 s4.6)
+
+
+def random_gpu(seed: int) -> SimulatedGpu:
+    """A GPU with an L1, a texture cache in copies, an L2, perhaps partitioned, memory, and up to two TLBs."""
+    rng = random.Random(seed)
+    l1, texture, l2 = _caches(rng)
+    l1_hit = rng.uniform(25, 90)
+    hit = l1_hit + rng.uniform(80, 250)
+    memory = hit + rng.uniform(120, 400)
+    partition = None
+    if rng.random() < PARTITIONED_SHARE:
+        home = sum(1 << bit for bit in rng.sample(range(9, 24), 4))
+        partition = Partition("l2", home, rng.uniform(0.3, 0.7) * (memory - hit), rng.uniform(0.15, 0.4) * memory)
+    tlbs, walk = _tlbs(rng)
+    routes = {
+        Path.GLOBAL: Route(("l1", "l2"), (l1_hit, hit), memory, timer=rng.randint(0, 30)),
+        Path.GLOBAL_L2: Route(("l2",), (hit,), memory, timer=14),
+        Path.TEXTURE: Route(("texture", "l2"), (l1_hit + 30, hit + 25), memory + 25, timer=11),
+    }
+    hierarchy = Hierarchy(
+        caches={"l1": l1, "texture": texture, "l2": l2},
+        routes=routes,
+        partition=partition,
+        sm_count=8,
+        tlbs=tlbs,
+        tlb_walk_penalty=walk,
+        limits=dict.fromkeys(routes, 8 * GIB),
+    )
+    hierarchy = _with_observed_features(hierarchy, rng)
+    return SimulatedGpu(hierarchy, spec=f"sim:random?seed={seed}", name=f"random GPU {seed}", noise=_noise(rng, seed))
+
+
+def _with_observed_features(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    """Perhaps with an L1 before the TLBs, dearer walks from memory, a page window, and prefetch into the L2."""
+    virtual_l1, cold_walks, window, prefetch = (rng.random() for _ in range(4))
+    if virtual_l1 < VIRTUAL_L1_SHARE:
+        route = replace(hierarchy.routes[Path.GLOBAL], translated_from=1)
+        hierarchy = replace(hierarchy, routes={**hierarchy.routes, Path.GLOBAL: route})
+    if hierarchy.tlbs and cold_walks < COLD_WALK_SHARE:
+        dearer = hierarchy.tlb_walk_penalty + rng.uniform(20, 300)
+        hierarchy = replace(hierarchy, tlb_cold_walk_penalty=dearer)
+    if hierarchy.tlbs and window < WINDOW_SHARE:
+        size = rng.choice([128, 256, 512]) * MIB
+        hierarchy = replace(hierarchy, page_window=PageWindow(size, rng.uniform(80, 300)))
+    if hierarchy.partition is None and prefetch < PREFETCH_SHARE:
+        hierarchy = replace(hierarchy, prefetch=Prefetch("l2", rng.choice([KIB, 4 * KIB, 64 * KIB]), run=2))
+    return hierarchy
+
+
+def _caches(rng: random.Random) -> tuple[Cache, Cache, Cache]:
+    """L1, texture cache and L2; the L2 holds at least four times the lines of the others, as in published GPUs."""
+    while True:
+        l1, l2 = random_cache(rng, 2 * KIB, 96 * KIB), random_cache(rng, 256 * KIB, 3 * MIB, Scope.GPU)
+        texture = replace(random_cache(rng, KIB, 48 * KIB), copies=rng.choice([1, 1, 2, 4]))
+        if sum(l2.ways) >= 4 * max(sum(l1.ways), sum(texture.ways)):
+            return l1, texture, l2
+
+
+def _noise(rng: random.Random, seed: int) -> Noise:
+    """No noise, or up to a hundredth of the accesses delayed."""
+    if rng.random() < 0.2:
+        return replace(Noise.none(), seed=seed)
+    delayed = rng.choice([0, 0.0005, 0.002, 0.005, 0.01])
+    return Noise(seed=seed, jitter=rng.choice([0.05, 0.1, 0.3]), outliers=delayed, drift=rng.choice([0, 0.0002, 0.002]))
+
+
+def random_cache(rng: random.Random, min_size: int, max_size: int, scope: Scope = Scope.SM) -> Cache:
+    """About `min_size` to `max_size` bytes: any policy, three kinds of index, sectors, sometimes unequal sets."""
+    sector = rng.choice([32, 32, 64, 128])
+    line = min(256, sector * rng.choice([1, 1, 2, 4]))
+    kind = rng.choice(list(PolicyKind))
+    ways = rng.choice([4, 8, 16] if kind is PolicyKind.PLRU else [2, 3, 4, 6, 8, 12, 16, 24])
+    sets = max(1, int(rng.uniform(min_size, max_size)) // line // ways)
+    low, bits = line.bit_length() - 1, sets.bit_length() - 1
+    index = Index(IndexKind.MODULO)
+    if (shape := rng.choice([IndexKind.BITS, IndexKind.XOR, IndexKind.MODULO, IndexKind.MODULO])) is IndexKind.BITS:
+        index = Index(shape, bits=tuple(range(low, low + bits)))
+    elif shape is IndexKind.XOR:
+        places = range(low, low + bits)
+        index = Index(shape, masks=tuple(1 << b | 1 << b + bits | 1 << b + 2 * bits + 1 for b in places))
+    if shape is not IndexKind.MODULO:
+        sets = 1 << bits
+    ways_of_sets = (ways,) * sets
+    if kind not in (PolicyKind.PLRU, PolicyKind.WEIGHTED) and rng.random() < UNEQUAL_SHARE and sets > 1:
+        ways_of_sets = tuple(max(1, ways + rng.choice([-1, 0, 0, 1, 2])) for _ in range(sets))
+    weights = [rng.randint(1, 6) for _ in range(ways)]
+    shares = tuple(weight / sum(weights) for weight in weights) if kind is PolicyKind.WEIGHTED else ()
+    return Cache(ways_of_sets, line, sector, index, Policy(kind, shares), scope)
+
+
+def _tlbs(rng: random.Random) -> tuple[tuple[Tlb, ...], float]:
+    """None, one or two levels, and the cycles of a walk.
+
+    The first reaches at least 32 MiB, as all published ones do, the second at least about three times as far.
+    """
+    count = rng.choice([0, 1, 1, 2])
+    page, entries = rng.choice([MIB, 2 * MIB, 4 * MIB]), rng.randint(8, 48)
+    while page * entries < 40 * MIB:
+        page *= 2
+    levels: list[Tlb] = []
+    penalty = 0.0
+    for _ in range(count):
+        ways: tuple[int, ...] = (entries,)
+        if rng.random() < 0.4:
+            sets = rng.choice([2, 4, 7, 8])
+            ways = tuple(max(2, entries // sets) + (rng.random() < 0.2) for _ in range(sets))
+        kind = rng.choice([PolicyKind.LRU, PolicyKind.FIFO, PolicyKind.NRU, PolicyKind.SRRIP, PolicyKind.RANDOM])
+        penalty += rng.uniform(12, 80)
+        levels.append(Tlb(ways, page, Index(IndexKind.MODULO), Policy(kind), penalty))
+        page, entries = page * rng.choice([1, 1, 4]), sum(ways) * rng.randint(3, 6)
+    return tuple(levels), penalty

@@ -1,0 +1,114 @@
+"""What the experiments should find on a simulated GPU: the values of its hierarchy, by element and attribute."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from gpudissect.estimate import Value
+from gpudissect.measure.cache.plan_policy import RATE_SIZES
+from gpudissect.measure.cache.plan_sets import MIN_INDEX_SPAN
+from gpudissect.simulation.cache.geometry import Cache, Hierarchy, PolicyKind, Tlb
+from gpudissect.simulation.cache.index import canonical
+from gpudissect.simulation.cache.models import CacheModel
+from gpudissect.workload import Path
+
+WARMUP_LAPS, MIN_RATE_LAPS, RATE_ACCESSES = 10, 10, 1 << 17
+Truth = dict[tuple[str, str], Value]
+DEPEND_ON_DISTANCE = {
+    *((cache, "miss_penalty") for cache in ("l1", "texture", "l2")),
+    *(("l2", latency) for latency in ("hit_latency", "far_latency")),
+    *(("dram", latency) for latency in ("hit_latency", "near_latency", "far_latency")),
+}
+"""What has no single value where SMs and slices of the L2 are at different distances."""
+
+
+def truth_of(hierarchy: Hierarchy) -> Truth:
+    """Values of a GPU with caches ``l1``, ``texture`` and ``l2`` on the paths of global and texture memory.
+
+    Left out is what has no single value: the latency of memory with open rows, the miss rate of a prefetching cache,
+    latencies that depend on the SM and the slice of the L2.
+    """
+    l1, texture, l2 = (hierarchy.caches[name] for name in ("l1", "texture", "l2"))
+    (l1_hit, hit), memory = hierarchy.routes[Path.GLOBAL].latency, hierarchy.routes[Path.GLOBAL].memory_latency
+    texture_hit, texture_miss = hierarchy.routes[Path.TEXTURE].latency
+    partition = hierarchy.partition
+    assert memory is not None  # of a path to memory
+    truth: Truth = {
+        ("l1", "miss_penalty"): hit - l1_hit,
+        ("texture", "miss_penalty"): texture_miss - texture_hit,
+        ("l1", "count_per_sm"): 1,
+        ("texture", "count_per_sm"): texture.copies,
+        ("l1", "shared_with"): "nothing",
+        ("texture", "shared_with"): "nothing",
+        **_tlb_truth(hierarchy.tlbs, hierarchy.tlb_walk_penalty),
+    }
+    for name, cache, cycles in (("l1", l1, l1_hit), ("texture", texture, texture_hit), ("l2", l2, hit)):
+        truth |= {(name, "line_size"): cache.line, (name, "fetch_granularity"): cache.sector}
+        truth |= {(name, "capacity"): cache.capacity, (name, "hit_latency"): cycles}
+        if partition is None or name != "l2":
+            truth |= _structure(name, cache)
+        if name != "l2":
+            truth |= _replacement(name, cache)
+    if partition is not None:
+        truth |= {("l2", "capacity"): 2 * l2.capacity, ("l2", "segment_size"): l2.capacity}
+        truth |= {("l2", "far_latency"): hit + partition.far_penalty, ("dram", "near_latency"): memory}
+        truth |= {("dram", "far_latency"): memory + partition.far_memory_penalty}
+    else:
+        truth |= _replacement("l2", l2)
+        if hierarchy.rows is None:
+            truth |= {("l2", "miss_penalty"): memory - hit, ("dram", "hit_latency"): memory}
+    if hierarchy.distance is not None:
+        truth = {name: value for name, value in truth.items() if name not in DEPEND_ON_DISTANCE}
+    if hierarchy.prefetch is not None:
+        truth.pop((hierarchy.prefetch.cache, "max_miss_rate"), None)
+    return truth
+
+
+def _tlb_truth(tlbs: tuple[Tlb, ...], walk: float) -> Truth:
+    """A miss of the last level costs the walk, one before it the penalty of the next level."""
+    truth: Truth = {}
+    previous = 0.0
+    for element, tlb in zip(("tlb_l1", "tlb_l2"), tlbs, strict=False):
+        count, entries = len(tlb.ways), sum(tlb.ways)
+        index = canonical(tlb.index, tlb.page, count)
+        truth |= {(element, "entries"): entries, (element, "page_size"): tlb.page, (element, "sets"): count}
+        truth |= {(element, "reach"): entries * tlb.page, (element, "ways"): _ways(tlb.ways)}
+        truth |= {(element, "index_function"): index.replace("line", "page")}
+        truth |= {(element, "replacement_policy"): str(tlb.policy.kind)}
+        penalty = walk if tlb is tlbs[-1] else tlb.penalty
+        truth |= {(element, "miss_penalty"): penalty - previous}
+        previous = penalty
+    return truth
+
+
+def _ways(ways: tuple[int, ...]) -> Value:
+    """The numbers of sets are arbitrary: unequal ways are compared in order of size."""
+    return ways[0] if len(set(ways)) == 1 else tuple(sorted(ways))
+
+
+def _structure(name: str, cache: Cache) -> Truth:
+    masks = tuple(mask % MIN_INDEX_SPAN for mask in cache.index.masks)  # bits below the tested range
+    index = replace(cache.index, masks=masks)
+    name_of_index = canonical(index, cache.line, cache.sets)
+    return {(name, "sets"): cache.sets, (name, "ways"): _ways(cache.ways), (name, "index_function"): name_of_index}
+
+
+def _replacement(name: str, cache: Cache) -> Truth:
+    """With two ways, tree and bit PLRU are LRU; equal weights are random replacement."""
+    policy = cache.policy
+    text = " ".join([str(policy.kind), *(f"{weight:.3f}" for weight in policy.weights)])
+    if max(set(cache.ways), key=cache.ways.count) == 2 and policy.kind in (PolicyKind.PLRU, PolicyKind.MRU):
+        text = "lru"
+    if policy.weights and len(set(policy.weights)) == 1:
+        text = "random"
+    return {(name, "replacement_policy"): text, (name, "max_miss_rate"): _max_miss_rate(cache)}
+
+
+def _max_miss_rate(cache: Cache) -> float:
+    count = sum(cache.ways)
+    rates = []
+    for size in {count + max(1, count * i // (2 * RATE_SIZES)) for i in range(1, RATE_SIZES + 1)}:
+        laps = WARMUP_LAPS + max(MIN_RATE_LAPS, RATE_ACCESSES // size)
+        missed = CacheModel(cache).access_many(np.tile(np.arange(size) * cache.line, laps)).reshape(laps, -1)
+        rates.append(float(missed[WARMUP_LAPS:].mean()))
+    return max(rates)
