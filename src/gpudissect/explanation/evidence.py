@@ -199,7 +199,7 @@ def unrolled_loops(
         is_exact = abs(mean - round(mean)) <= _ROUNDING * mean
         fewest = round(mean) if is_exact else math.floor(mean)
         threads = {fewest: entries * (fewest + 1 - mean), fewest + 1: entries * (mean - fewest)}
-        executed, entered = Counter[int](), Counter[int]()
+        executed, entered = defaultdict[int, float](float), defaultdict[int, float](float)
         for iterations, share in {fewest: float(entries)}.items() if is_exact else threads.items():
             rest = iterations
             for negative, block in copies:
