@@ -91,3 +91,20 @@ def test_notes_state_what_is_assumed():
     notes = "; ".join(explain_profile(other, [H200]).notes)
     for fact in ("recorded on another GPU", "all accesses hit the L1", "L1 misses go to device memory"):
         assert fact in notes
+
+
+def test_arrays_that_instrumented_copies_computed_differently_are_named():
+    names = recorded("small_inverse").results.different_traced
+    assert names and any(f"other values of {names[0]}:" in note for note in explained("small_inverse").notes)
+    assert not any("other values" in note for note in explained("transpose_naive").notes)
+
+
+def test_latency_under_load_is_assumed_without_a_result_of_hide():
+    hiding = load(Path("docs/results/h200-latency-hiding.json"))
+    without, found = explained("permute_random"), explain_profile(recorded("permute_random"), [H200, hiding])
+    under_load = [any("under load" in each for each in each.assumptions) for each in (without, found)]
+    assert under_load == [True, False]
+    rise = next(each.value for each in hiding.findings if each.attribute == "contention_rise")
+    twice = [each.model_copy(update={"value": 2 * rise}) if each.value == rise else each for each in hiding.findings]
+    slower = explain_profile(recorded("permute_random"), [H200, hiding.model_copy(update={"findings": tuple(twice)})])
+    assert slower.point.predicted > found.point.predicted

@@ -48,7 +48,7 @@ def fewer_passes(trial: Trial) -> Iterator[Advice]:
             text = _coalescing(trial, now, access)
             evidence = f"{sectors:.3g} sectors per request, {fewest:.3g} if coalesced (upper limit)"
             if stride := _stride(trial, next(iter(now))):
-                evidence = f"neighbouring threads access addresses {format_bytes(stride)} apart, {evidence}"
+                evidence = f"lanes are {format_bytes(stride)} apart: {evidence}"
         yield Advice(text=text, gain=1 - time / before, is_limit=not in_shared, evidence=evidence)
 
 
@@ -138,16 +138,16 @@ def combined_atomics(trial: Trial) -> Iterator[Advice]:
     if not chosen:
         return
     now = {index: trial.found.requests[index] for index in chosen}
-    kept = {index: trial.launch.blocks / per_word for index, per_word in chosen.items()}  # share of the atomics
+    blocks = _blocks_at_once(trial)
+    kept = {index: blocks / per_word for index, per_word in chosen.items()}  # share of the atomics
     local = {
         index: replace(each, operations=kept[index] * each.operations, l2_bytes=kept[index] * each.l2_bytes)
         for index, each in now.items()
     }
     local = {index: replace(each, dram_bytes=kept[index] * each.dram_bytes) for index, each in local.items()}
     text = f"Combine {trial.places(chosen)} in shared memory first, then one atomic per block and word"
-    most = max(chosen, key=lambda index: chosen[index])
-    evidence = f"{chosen[most]:,.0f} atomics of each word execute one after the other, {trial.launch.blocks:,} would "
-    evidence += "remain; upper limit: assumes that combining them takes no time"
+    evidence = f"{max(chosen.values()):,.0f} atomics of each word take turns, {blocks:,} would remain "
+    evidence += f"with a grid-stride loop in {blocks:,} blocks; upper limit: assumes that combining takes no time"
     gain = trial.gain(trial.time({**trial.assessment.requests, **local}))
     yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
 
@@ -172,16 +172,20 @@ def no_local_memory(trial: Trial) -> Iterator[Advice]:
 def _combined(trial: Trial) -> dict[int, float]:
     """Atomics whose words fit into the shared memory of a block, with how many there are of each word."""
     found, warps = {}, trial.launch.blocks * trial.launch.warps_per_block
-    blocks = min(trial.launch.blocks, trial.own * trial.card.sms)
     for index, access in trial.assessment.accessed.items():
         use = trial.program.uses[index]
         size = _span(trial.assessment.facts.warps, access, use.bytes or 4)
         if use.access in ATOMICS and use.space in GLOBAL and size is not None and size <= MAX_WORDS_BYTES:
             lanes = warps * float(trial.executed[index]) * trial.found.requests[index].lanes
             per_word = lanes / max(1.0, size / (use.bytes or 4))
-            if per_word >= MIN_PER_WORD * blocks:
+            if per_word >= MIN_PER_WORD * _blocks_at_once(trial):
                 found[index] = per_word
     return found
+
+
+def _blocks_at_once(trial: Trial) -> int:
+    """Blocks that the GPU runs at once."""
+    return min(trial.launch.blocks, trial.own * trial.card.sms)
 
 
 def _span(warps: Sequence[SampledWarp], access: int, size: int) -> int | None:

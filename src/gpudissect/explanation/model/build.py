@@ -26,11 +26,13 @@ from gpudissect.explanation.profile import Launch, Profile
 from gpudissect.explanation.profile import Point as Timed
 from gpudissect.explanation.ptx import parse_ptx
 from gpudissect.explanation.result import MIN_GAIN, SCHEMA, Explanation, Line, Point, WorksheetRow
+from gpudissect.explanation.sentences import MAX_NAME_LENGTH
 from gpudissect.explanation.source import Sources, sources_of
 from gpudissect.explanation.trips import NOTE
 from gpudissect.machine_code.lines import source_lines
 from gpudissect.machine_code.program import Program, read_program
 from gpudissect.results.model import Result
+from gpudissect.results.text import brief
 from gpudissect.units import WARP_SIZE, format_bytes
 
 ERROR = 0.3
@@ -269,7 +271,10 @@ class _Builder:
         ):
             if count and not cost.is_measured:
                 names.setdefault(_cost_source(cost), set()).add(each.opcode)
-        return tuple(f"{', '.join(sorted(opcodes))}: {source}" for source, opcodes in sorted(names.items()))
+        found = [f"{', '.join(sorted(opcodes))}: {source}" for source, opcodes in sorted(names.items())]
+        if ("hiding", "contention_rise") not in self.assessment.card.values:
+            found.append("latency of device memory under load: as on an H200 ('gpudissect hide' measures it)")
+        return tuple(found)
 
 
 def _work(resource: str, steps: Sequence[Step]) -> NDArray[np.float64]:
@@ -333,6 +338,9 @@ def _notes(profile: Profile, card: Card) -> list[str]:
     notes = list(profile.notes)
     if profile.gpu.name != card.name:
         notes.append(f"recorded on {profile.gpu.name}: its measured times are not shown")
+    if different := [*profile.results.different_counted, *profile.results.different_traced]:
+        names = ", ".join(brief(name, MAX_NAME_LENGTH) for name in dict.fromkeys(different))
+        notes.append(f"instrumented copies of the kernel computed other values of {names}: counts may differ, too")
     if not profile.warps:
         notes.append("the profile has no sampled addresses; assumed: all accesses hit the L1")
     if card.l2 is None:

@@ -28,7 +28,7 @@ BULK_LINK = 64 / 101  # of LINK_BYTES that bulk copies take: 16 KiB take 162 cyc
 MERGED_BYTES = 48.0  # per cycle from the L2 to an SM if others read the same lines: matrix multiplications (ADR 23)
 LOOKUP_BYTES = 60.0  # that the L2 returns while it looks up a line: an H200 looks up 152 random lines in a ns
 STORE_LOOKUPS = 2.5  # that a store to a far line takes beside the first: fitted to a naive transpose on an H200
-RISE = 0.09  # of the memory latency: an H200's contention, 62 of 698 cycles (`hiding.contention_rise`)
+RISE = 0.09  # of the memory latency, unless measured: 62 of 698 cycles on an H200 (`hiding.contention_rise`)
 L2_RISE = 0.045  # of the latency of the L2: fitted to kernels on an H200 that load at random
 MIXED_RISE = 2.0  # times that, the mean wait for writes if half of the bytes are written: from the tuning half
 LINE_INTERVAL = 1.4  # cycles from one line of a request to the next: half of what random lines through a small L1 take
@@ -41,7 +41,7 @@ FENCE_LATENCY = 150.0  # cycles of a fence between generic and asynchronous acce
 MAX_DUAL_INTERVAL = 1.01  # cycles: multiply-adds at this rate have two pipes, of which one serves integers too
 _NO_REQUEST = Requests(lanes=0.0, passes=1.0, sectors=0.0, lines=0.0)  # of an instruction without a sample
 MAX_WAVES = 4  # before a partial wave that counts
-SM_SPREAD = 0.017  # of the times of SMs, either way (`hiding.load_imbalance`)
+IMBALANCE = 1.034  # time of the slowest SM relative to that of the mean, unless measured (`hiding.load_imbalance`)
 LIMITING_SHARE = 0.75  # of all cycles that the LSU, the L2 or memory must be busy to be what limits
 LIMITING_UNIT = 0.67  # ... a pipe or the issue slots of a scheduler: from the first 52 kernels of `examples/kernels`
 
@@ -180,7 +180,8 @@ def written_load(requests: Requests, access: str, card: Card) -> float:
 
 def sm_of(card: Card, write_share: float, l1_lines: int) -> Sm:
     """The SM of a card with an L1 of so many lines; `write_share`: of the bytes of memory, those that are written."""
-    rise = RISE * card.value("dram", "hit_latency")
+    latency = card.value("dram", "hit_latency")
+    rise = min(max(0.0, card.values.get(("hiding", "contention_rise"), RISE * latency)), latency)
     return Sm(
         schedulers=card.schedulers,
         pipes=PIPES,
@@ -305,7 +306,8 @@ def _partial_wave(sm: Sm, work: Work, launch: Launch, card: Card, found: Run) ->
     if found.busy["l2"] < LIMITING_SHARE * found.cycles or not (left and is_whole and 0 < waves <= MAX_WAVES):
         return 1.0
     ends = np.sort(run(sm, replace(work, blocks=waves * work.resident)).ends)[-work.resident :]
-    free = np.outer(1 + np.linspace(-SM_SPREAD, SM_SPREAD, card.sms), ends)
+    spread = min(max(0.0, card.values.get(("hiding", "load_imbalance"), IMBALANCE) - 1), 1.0) / 2
+    free = np.outer(1 + np.linspace(-spread, spread, card.sms), ends)
     taken = np.argsort(free, axis=None, kind="stable")[:left] // work.resident
     blocks = np.bincount(taken, minlength=card.sms)
     most, more = int(blocks.max()), card.sms / np.count_nonzero(blocks)

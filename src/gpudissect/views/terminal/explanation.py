@@ -93,7 +93,8 @@ def _chart(explanation: Explanation, curve: Sequence[Point], rows: int, bar: str
 def _print_tables(out: Console, explanation: Explanation) -> None:
     """Print worksheet, curve, machine code with the hottest instructions first, critical path, assumptions, notes."""
     _print_table(out, "Worksheet", WORKSHEET, worksheet_rows(explanation))
-    _print_table(out, "Time against occupancy", CURVE, curve_rows(explanation), CURVE_OPTIONAL)
+    model = "predicted by simulating the warps of an SM; Volkov's model and the roofline do not overlap latencies"
+    _print_table(out, f"Time against occupancy: {model}", CURVE, curve_rows(explanation), CURVE_OPTIONAL)
     hottest = sentences.hottest(explanation, MAX_HOTTEST)
     _print_table(out, "Where a warp spends its time", CODE, code_rows(hottest), CODE_OPTIONAL)
     count = f"{len(explanation.lines)} instructions; *: on the longest dependence chain"
