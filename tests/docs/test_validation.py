@@ -6,6 +6,7 @@ from pathlib import Path
 
 import evidence
 import hiding_figures
+import numpy as np
 import paper_data
 import papers
 import pytest
@@ -145,3 +146,20 @@ def test_a_picture_with_the_word_is_refused():
     assert hiding_figures.unmeasured("<svg>simulated</svg>")
     with pytest.raises(ValueError, match="measured"):
         hiding_figures.unmeasured("<svg>Measured</svg>")
+
+
+def test_the_victims_of_figure_11_are_no_independent_choices():
+    """Printed by MC16: 2 3 2 1 2 4 2 3 2. The simulated weights do not give them; the order in the GPU file does."""
+    gpu = catalogue.load("gtx560ti")
+    concluded, ordered = (paper_data.figure_11_victims(gpu.hierarchy(alternative)) for alternative in (False, True))
+    assert concluded[:9] != paper_data.FIGURE_11
+    assert ordered[:9] == paper_data.FIGURE_11
+    rng = np.random.default_rng(11)
+    victims = rng.choice([1, 2, 3, 4], p=[1 / 6, 1 / 2, 1 / 6, 1 / 6], size=(200_000, 9))
+    alternate = [(victims == 2)[:, n::2].all(axis=1) & ~(victims == 2)[:, 1 - n :: 2].any(axis=1) for n in (0, 1)]
+    every_second, in_turn = paper_data.independent_probabilities()
+    assert np.mean(alternate[0] | alternate[1]) == pytest.approx(every_second, rel=0.15)
+    first, second, third, fourth = victims[alternate[0]][:, 1::2].T
+    assert np.mean((first != second) & (second != third) & (first != third) & (fourth == first)) == pytest.approx(
+        in_turn, abs=0.04
+    )

@@ -15,7 +15,7 @@ from gpudissect.errors import GpudissectError, UsageError
 from gpudissect.estimate import Status
 from gpudissect.exports import export
 from gpudissect.results.model import Result
-from gpudissect.simulation.cache.geometry import Partition
+from gpudissect.simulation.cache.geometry import Partition, Policy, PolicyKind
 from gpudissect.units import KIB, MIB
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS, unit_of
 from gpudissect.workload import Path
@@ -258,3 +258,11 @@ def test_any_result_makes_a_gpu_that_can_be_simulated_or_one_line(made, base, na
         cache = gpu.caches.get(each.element)
         if cache and each.attribute == "capacity" and cache.capacity.source and not each.high and each.value:
             assert cache.capacity.value in (each.value, hierarchy.caches[each.element].capacity)
+
+
+def test_a_fixed_order_of_victims_makes_a_round_trip():
+    findings = found("l1", **L1, sets=32.0, ways=24.0, replacement_policy="order 2 3 2 1 2 4")
+    gpu = gpu_with(findings)
+    assert hierarchy_of(gpu).caches["l1"].policy == Policy(PolicyKind.ORDER, order=(2, 3, 2, 1, 2, 4))
+    published = {(item.element, item.attribute): item.value for item in published_of(gpu)}
+    assert published["l1", "replacement_policy"] == "order 2 3 2 1 2 4"

@@ -118,6 +118,7 @@ def test_names_that_number_no_four_sets(name):
         ("lru", (17, 8, 8), {"kind": "lru"}),
         ("PLRU", (8, 8), {"kind": "plru"}),
         ("weighted 0.5, 0.5", (2, 2), {"kind": "weighted", "weights": [0.5, 0.5]}),
+        ("order 2 3 2 1 2 4", (4, 5), {"kind": "order", "order": [2, 3, 2, 1, 2, 4]}),
     ],
 )
 def test_policies(name, ways, table):
@@ -130,10 +131,13 @@ def test_rounded_weights_sum_to_one():
     assert sum(weights) == pytest.approx(1, abs=1e-9)
 
 
-NO_POLICY = "|optimal|plru|lru 2|weighted|weighted 1|weighted 0.1 0.1 0.1|weighted a b c|weighted nan nan nan"
+NO_POLICY = "|optimal|plru|lru 2|weighted|weighted 1|weighted 0.1 0.1 0.1|weighted a b c|weighted nan nan nan|order"
 
 
-@pytest.mark.parametrize("name", [None, "weighted 2 -1 0", "weighted 1e999 0 0", *NO_POLICY.split("|")])
+NO_ORDER = ("order 0 1", "order 1 4", "order 1.5", "order x", "order -1", f"order {'1 ' * 65}", "lru 1")
+
+
+@pytest.mark.parametrize("name", [None, "weighted 2 -1 0", "weighted 1e999 0 0", *NO_POLICY.split("|"), *NO_ORDER])
 def test_names_of_no_policy_of_three_ways(name):
     assert replacement_policy(name, (3,)) is None
 

@@ -46,6 +46,11 @@ def indices(draw, line, sets):
     return Index(kind, table=tuple(draw(st.lists(st.integers(0, sets - 1), min_size=1, max_size=9))), granule=granule)
 
 
+def orders(ways, max_length=9):
+    """Victims of ORDER, numbered from 1."""
+    return st.lists(st.integers(1, ways), min_size=1, max_size=max_length).map(tuple)
+
+
 @st.composite
 def ways_and_policy(draw, sets):
     kind = draw(st.sampled_from(list(PolicyKind)))
@@ -55,9 +60,10 @@ def ways_and_policy(draw, sets):
         ways = draw(count)
         weights = draw(st.lists(st.integers(1, 6), min_size=ways, max_size=ways))
         return (ways,) * sets, Policy(kind, tuple(weight / sum(weights) for weight in weights))
-    if draw(st.booleans()):
-        return (draw(count),) * sets, Policy(kind)
-    return tuple(draw(st.lists(count, min_size=sets, max_size=sets))), Policy(kind)
+    equal = draw(st.booleans())
+    ways = (draw(count),) * sets if equal else tuple(draw(st.lists(count, min_size=sets, max_size=sets)))
+    order = draw(orders(min(ways))) if kind is PolicyKind.ORDER else ()
+    return ways, Policy(kind, order=order)
 
 
 @st.composite

@@ -3,7 +3,7 @@
 A set is a list of ways; a way is None or a line number.
 """
 
-from itertools import pairwise
+from itertools import cycle, pairwise
 
 MASK = 2**64 - 1
 
@@ -34,8 +34,9 @@ def set_of(cache, address):
 class OraclePolicy:
     """The replacement state of one set."""
 
-    def __init__(self, ways, draws, weights):
+    def __init__(self, ways, draws, weights, victims=()):
         self.ways, self.draws = ways, draws
+        self.victims = cycle(victims)  # of ORDER, numbered from 1
         self.weights = weights or [1 / ways] * ways
         self.order = []  # of use, oldest first
         self.cold_is_upper = {}  # by range of ways
@@ -159,7 +160,14 @@ class Weighted(OraclePolicy):
         return self.ways - 1
 
 
-POLICIES = {kind.__name__.lower(): kind for kind in (Lru, Fifo, Plru, Nru, Mru, Srrip, Slru, Random, Weighted)}
+class Order(OraclePolicy):
+    """A list of ways, over and over."""
+
+    def victim(self):
+        return next(self.victims) - 1
+
+
+POLICIES = {kind.__name__.lower(): kind for kind in (Lru, Fifo, Plru, Nru, Mru, Srrip, Slru, Random, Weighted, Order)}
 
 
 class OracleCache:
@@ -169,7 +177,8 @@ class OracleCache:
         self.cache = cache
         draws = ((number >> 11) / 2**53 for number in split_mix(seed))
         self.sets = [[None] * ways for ways in cache.ways]
-        self.policies = [POLICIES[cache.policy.kind](ways, draws, cache.policy.weights) for ways in cache.ways]
+        policy, kind = cache.policy, POLICIES[cache.policy.kind]
+        self.policies = [kind(ways, draws, policy.weights, policy.order) for ways in cache.ways]
         self.present = set()  # sectors
 
     def access(self, address):

@@ -51,18 +51,6 @@ class Clock(_OrderOfUse):
         return way
 
 
-class Rotation(_OrderOfUse):
-    """Ways 2, 3, 2, 1, 2, 4 in rotation, numbered from 1 (MC16 fig 11, if it were not random)."""
-
-    SEQUENCE = (1, 2, 1, 0, 1, 3)
-
-    victims = 0
-
-    def victim(self):
-        self.victims += 1
-        return self.SEQUENCE[(self.victims - 1) % len(self.SEQUENCE)] % self.ways
-
-
 class Lfu(_OrderOfUse):
     """Evicts the line hit least often, of these the first."""
 
@@ -111,7 +99,7 @@ class Rrip3(Srrip):
         return min(way for way, value in self.prediction.items() if value == 7)
 
 
-DETERMINISTIC = (MruEviction, Lip, Clock, Rotation, Lfu, SmallSlru, ForgetfulLru, Rrip3)
+DETERMINISTIC = (MruEviction, Lip, Clock, Lfu, SmallSlru, ForgetfulLru, Rrip3)
 
 
 class NotTheLast(_OrderOfUse):

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, model_validator
 
 from gpudissect.catalogue.quantity import Bit, Count, Cycles, Number, Position, Size, Sourced, Table, wrong
-from gpudissect.simulation.cache.geometry import IndexKind, PolicyKind, Scope
+from gpudissect.simulation.cache.check import MAX_ORDER_LENGTH
+from gpudissect.simulation.cache.geometry import IndexKind, Policy, PolicyKind, Scope
 
 MAX_WAYS = 1 << 14
 MAX_LINES = 1 << 23  # 256 MiB in lines of 32 B
@@ -89,10 +90,11 @@ def _rank(masks: tuple[tuple[int, ...], ...]) -> int:
 
 
 class PolicyTable(Table):
-    """A replacement policy; `weights`, one per way and summing to 1, for weighted."""
+    """A replacement policy; `weights`, one per way and summing to 1, for weighted; `order`, ways from 1, for order."""
 
     kind: PolicyKind
     weights: tuple[Number, ...] = ()
+    order: tuple[Count, ...] = ()
 
     def check(self, ways: tuple[int, ...]) -> None:
         """Reject a policy that cannot run sets of these ways."""
@@ -104,8 +106,24 @@ class PolicyTable(Table):
                 wrong(place, sum(self.weights), "a sum of 1")
         elif self.weights:
             wrong(place, list(self.weights), "only kind 'weighted' takes weights")
+        self._check_order(min(ways))
         if self.kind is PolicyKind.PLRU and any(count & (count - 1) for count in ways):
             wrong("replacement_policy.value.kind", "plru", f"ways that are a power of two, got {sorted(set(ways))}")
+
+    def policy(self) -> Policy:
+        """The policy, with weights that sum to 1 exactly."""
+        total = sum(self.weights)
+        return Policy(self.kind, tuple(weight / total for weight in self.weights), self.order)
+
+    def _check_order(self, ways: int) -> None:
+        place = "replacement_policy.value.order"
+        if self.kind is not PolicyKind.ORDER:
+            if self.order:
+                wrong(place, list(self.order), "only kind 'order' takes an order")
+        elif not 1 <= len(self.order) <= MAX_ORDER_LENGTH:
+            wrong(place, len(self.order), f"1 to {MAX_ORDER_LENGTH} ways")
+        elif max(self.order) > ways:
+            wrong(place, max(self.order), f"ways 1 to {ways}, which every set has")
 
 
 class Lines(Table):

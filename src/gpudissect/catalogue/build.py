@@ -114,10 +114,9 @@ def _tlb(table: TlbTable, alternative: bool) -> geometry.Tlb:
 
 def _structure(table: Lines) -> dict[str, Any]:
     """Ways, index and policy, for the descriptions of caches and TLBs."""
-    policy, total = table.replacement_policy.value, sum(table.replacement_policy.value.weights)
-    weights = tuple(weight / total for weight in policy.weights)
+    policy = table.replacement_policy.value.policy()
     index = index_of(table.index_function.value)
-    return {"ways": table.ways_of_sets(), "index": index, "policy": geometry.Policy(policy.kind, weights=weights)}
+    return {"ways": table.ways_of_sets(), "index": index, "policy": policy}
 
 
 def _route(gpu: GpuTable, table: PathTable) -> geometry.Route:

@@ -143,8 +143,7 @@ def _structure(element: str, table: Lines, line: int) -> Iterator[Published]:
         text = canonical(index_of(index.value), line, table.sets.value)
         yield _published(element, "index_function", text.replace("line", "page") if is_tlb else text, index)
     if policy.source is not None:
-        text = " ".join([policy.value.kind, *(f"{weight:.3f}" for weight in policy.value.weights)])
-        yield _published(element, "replacement_policy", text, policy)
+        yield _published(element, "replacement_policy", str(policy.value.policy()), policy)
     if table.ways.source is not None:
         ways = tuple(map(float, table.ways_of_sets()))
         yield _published(element, "ways", ways[0] if min(ways) == max(ways) else ways, table.ways)

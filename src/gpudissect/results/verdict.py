@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.results.text import bracket, quantity
-from gpudissect.simulation.cache.geometry import PolicyKind
+from gpudissect.simulation.cache.geometry import RANDOM_POLICIES
 
 if TYPE_CHECKING:
     from gpudissect.catalogue import Published
@@ -95,7 +95,7 @@ def weights_agree(found: str, published: str) -> bool:
     (kind, *ours), (other, *theirs) = found.split() or [""], published.split() or [""]
     equal = [str(1 / max(1, len(ours), len(theirs)))] * max(len(ours), len(theirs))
     ours, theirs = ours or equal, theirs or equal
-    if not {kind, other} <= {PolicyKind.RANDOM, PolicyKind.WEIGHTED} or len(ours) != len(theirs):
+    if not {kind, other} <= set(RANDOM_POLICIES) or len(ours) != len(theirs):
         return False
     try:
         return all(abs(float(one) - float(two)) <= MAX_WEIGHT_DIFFERENCE for one, two in zip(ours, theirs, strict=True))

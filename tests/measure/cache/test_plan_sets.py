@@ -14,6 +14,7 @@ from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy
 from gpudissect.simulation.cache.index import canonical, reduced, set_numbers
 from tests.measure.conftest import bits, plain_l2
 from tests.support.driving import estimates
+from tests.support.geometries import orders
 
 SUPPRESSED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 PATIENT = settings(max_examples=24, deadline=None, derandomize=True, suppress_health_check=SUPPRESSED)
@@ -87,8 +88,9 @@ def random_caches(draw, kinds):
         ways_of_sets = tuple(max(1, ways + draw(st.sampled_from([-1, 0, 0, 1, 9]))) for _ in range(sets))
     weights = range(1, ways + 1) if policy is PolicyKind.WEIGHTED else ()
     shares = tuple(weight / sum(weights) for weight in weights)
+    order = draw(orders(min(ways_of_sets))) if policy is PolicyKind.ORDER else ()
     assume(sum(ways_of_sets) >= 4)  # fewer cannot be distinguished from the L2
-    return Cache(ways_of_sets, line, sector, index, Policy(policy, shares))
+    return Cache(ways_of_sets, line, sector, index, Policy(policy, shares, order))
 
 
 @given(cache=random_caches(["bits", "xor", "modulo", "granule"]), noise=noises)

@@ -19,7 +19,8 @@ FERMI = (1 / 6, 1 / 2, 1 / 6, 1 / 6)  # MC16 s4.5
 def one_set(kind, ways, weights=()):
     if kind is PolicyKind.WEIGHTED and not weights:
         weights = tuple([0.5] + [0.5 / (ways - 1)] * (ways - 1))
-    return Cache((ways,), 32, 32, MODULO, Policy(kind, weights))
+    order = (2, 1, 2, ways, 1) if kind is PolicyKind.ORDER else ()
+    return Cache((ways,), 32, 32, MODULO, Policy(kind, weights, order))
 
 
 def misses(kind, ways, lines, weights=(), seed=0):

@@ -39,8 +39,8 @@ def cache(**changes):
     return {"caches": {"l1": L2, "l2": replace(L2, **changes)}}
 
 
-def policy(ways, kind, weights=()):
-    return cache(ways=ways, policy=Policy(kind, weights))
+def policy(ways, kind, weights=(), order=()):
+    return cache(ways=ways, policy=Policy(kind, weights, order))
 
 
 def index(kind, **fields):
@@ -71,6 +71,10 @@ def distance(name, *arguments, **options):
         (policy((4, 3), PolicyKind.WEIGHTED, FOUR_WEIGHTS), "4 weights for sets"),
         (policy((4,), PolicyKind.WEIGHTED, (0.5, 0.5, 0.5, -0.5)), "probabilities"),
         (policy((4,), PolicyKind.WEIGHTED, (0.5, 0.1, 0.1, 0.1)), "probabilities"),
+        (policy((4,), PolicyKind.ORDER), "1 to 64 ways, got 0"),
+        (policy((4, 3), PolicyKind.ORDER, order=(1, 4)), "ways 1 to 3, which every set has, got 1..4"),
+        (policy((4,), PolicyKind.ORDER, order=(0, 1)), "got 0..1"),
+        (policy((4,), PolicyKind.LRU, order=(1,)), "an order belongs to"),
         (index(IndexKind.BITS, bits=(7,)), "has 2 sets, not 4"),
         (index(IndexKind.BITS, bits=(6, 7)), "inside a line"),
         (index(IndexKind.BITS, bits=(7, 63)), r"address bits in \[0, 63\)"),

@@ -27,6 +27,7 @@ MAX_NAME = 4000  # characters of an index function or a policy
 ROUNDING = 0.05  # by which weights, written with few digits, may miss a sum of 1
 _RANGE = re.compile(r"(\d{1,2})(?:-(\d{1,2}))?")
 _ROW = re.compile(r"\[([\d,\s]*)\]|(\d+(?:\^\d+)*)")
+_WAY = re.compile(r"[1-9]\d{0,4}")
 _MODULO = re.compile(r"(?:line |page )?mod(?:ulo)? (?P<sets>\d{1,7})(?:, granule (?P<granule>\d{1,9}) b)?")
 _COARSER = re.compile(r"\(address / (?P<granule>\d{1,9})\) mod (?P<sets>\d{1,7})")
 
@@ -104,15 +105,19 @@ def contiguous_lines(table: dict[str, Any], ways: Sequence[int], line_size: int)
 
 
 def replacement_policy(name: str | None, ways: Sequence[int]) -> dict[str, Any] | None:
-    """The table of ``lru``, ``random`` or ``weighted 0.167 0.500 0.167 0.167``, None if sets cannot have it."""
+    """The table of ``lru``, ``weighted 0.167 0.500 0.167 0.167`` or ``order 2 3 1``; None if sets cannot have it."""
     if name is None or len(name) > MAX_NAME:
         return None
     kind, *numbers = name.lower().replace(",", " ").split() or [""]
-    if kind not in set(PolicyKind) or (numbers and kind != PolicyKind.WEIGHTED):
+    if kind not in set(PolicyKind) or (numbers and kind not in (PolicyKind.WEIGHTED, PolicyKind.ORDER)):
         return None
     table: dict[str, Any] = {"kind": kind}
     if kind == PolicyKind.WEIGHTED:
         table["weights"] = _weights(numbers)
+    if kind == PolicyKind.ORDER:
+        table["order"] = [int(number) for number in numbers if _WAY.fullmatch(number)]
+        if len(table["order"]) < len(numbers):
+            return None
     try:
         PolicyTable.model_validate(table).check(tuple(ways))
     except (ValidationError, PydanticCustomError):

@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 
 from gpudissect.errors import UsageError
 from gpudissect.simulation.cache.check import check_policy
-from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
+from gpudissect.simulation.cache.geometry import RANDOM_POLICIES, Cache, Index, IndexKind, Policy, PolicyKind
 from gpudissect.simulation.cache.models import CacheModel
 from gpudissect.trace import Array
 from gpudissect.workload import Bounds
 
 HIT, MISS, UNKNOWN = 0, 1, 2
 Outcomes = NDArray[np.int8]
-DETERMINISTIC = tuple(kind for kind in PolicyKind if kind not in (PolicyKind.RANDOM, PolicyKind.WEIGHTED))
-"""Policies that predict every access."""
+DETERMINISTIC = tuple(kind for kind in PolicyKind if kind not in (*RANDOM_POLICIES, PolicyKind.ORDER))
+"""Policies without parameters that predict every access."""
 MIN_LEAD_NATS = 12.0  # of the best candidate
 CANDIDATE_ACCESSES = 4096  # which separate any two candidates
 MAX_STRAY_NATS = 0.01  # per victim, that ages or order may explain beyond chance, as misread accesses do
@@ -81,7 +81,12 @@ def candidates(ways: int) -> tuple[PolicyKind, ...]:
 
 def predict(kind: PolicyKind, ways: int, lines: Array) -> Outcomes:
     """Outcomes of accesses to a cold set under a deterministic policy."""
-    one_set = Cache((ways,), 32, 32, Index(IndexKind.MODULO), Policy(kind))
+    return predict_policy(Policy(kind), ways, lines)
+
+
+def predict_policy(policy: Policy, ways: int, lines: Array) -> Outcomes:
+    """As `predict`, of a policy with parameters."""
+    one_set = Cache((ways,), 32, 32, Index(IndexKind.MODULO), policy)
     return CacheModel(one_set).access_many(lines * 32)
 
 
@@ -100,8 +105,13 @@ def agreement(predicted: Outcomes, observed: Outcomes) -> float:
 
 def count_repeated_errors(predicted: Outcomes, first: Outcomes, second: Outcomes) -> int:
     """Accesses predicted wrong in both of two runs: next to none if the policy is right."""
-    known = (first != UNKNOWN) & (second != UNKNOWN)
-    return int(np.sum(known & (first != predicted) & (second != predicted)))
+    return count_common_errors((predicted, first), (predicted, second))
+
+
+def count_common_errors(*runs: tuple[Outcomes, Outcomes]) -> int:
+    """Accesses predicted wrong in each of some runs, given as pairs of predicted and observed outcomes."""
+    wrong = [(observed != UNKNOWN) & (observed != predicted) for predicted, observed in runs]
+    return int(np.sum(np.all(wrong, axis=0)))
 
 
 def max_repeated_errors(share: float, accesses: int) -> float:
@@ -116,7 +126,7 @@ def is_random(first: Sequence[Outcomes], second: Sequence[Outcomes], misread: fl
     return differing > max(CHANCE_FACTOR * misread, MIN_RANDOM_SHARE * 2 * missing * (1 - missing))
 
 
-def _first_replacement(observed: Observation, ways: int) -> int:
+def first_replacement(observed: Observation, ways: int) -> int:
     """Position of the first access to line `ways`: before it the set is filled and nothing is replaced."""
     found = np.flatnonzero(observed.lines == ways)
     return int(found[0]) if found.size else observed.lines.size
@@ -127,7 +137,7 @@ def random_log_likelihood(observed: Observation, ways: int, misread: float) -> f
 
     Forward algorithm over the absent line (Rabiner 1989, "A tutorial on hidden Markov models", section III).
     """
-    start, lines, outcomes = _first_replacement(observed, ways), observed.lines, observed.outcomes
+    start, lines, outcomes = first_replacement(observed, ways), observed.lines, observed.outcomes
     new = np.isin(np.arange(start), np.unique(lines[:start], return_index=True)[1])
     likelihood = log_likelihood(np.where(new, MISS, HIT).astype(np.int8), outcomes[:start], misread)
     absent = np.zeros(ways + 1)
@@ -194,7 +204,7 @@ def infer_victims(observed: Observation, ways: int, misread: float) -> Victims:
     last = dict(zip(observed.lines.tolist(), range(observed.lines.size), strict=True))  # access to each line
     end = min(last.values(), default=0)
     absent = _absent_lines(observed, ways, misread)
-    start, way_of = _first_replacement(observed, ways), {line: line for line in range(ways)}
+    start, way_of = first_replacement(observed, ways), {line: line for line in range(ways)}
     recent = list(range(ways + 1))  # least recently used first
     replaced: list[int] = []
     ages: list[int] = []
@@ -211,7 +221,7 @@ def infer_victims(observed: Observation, ways: int, misread: float) -> Victims:
 
 def _absent_lines(observed: Observation, ways: int, misread: float) -> Array:
     """The absent line before each access and after the last; (n + 1,)."""
-    n, start = observed.lines.size, _first_replacement(observed, ways)
+    n, start = observed.lines.size, first_replacement(observed, ways)
     score = np.full(ways + 1, -np.inf)
     score[ways] = 0.0
     replaced = np.zeros((n, ways + 1), dtype=bool)  # whether a line became absent at this access

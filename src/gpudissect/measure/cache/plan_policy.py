@@ -5,7 +5,7 @@ What they leave open is tested with sequences on which the remaining candidates 
 sequences that were not used to choose it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import NoneType
@@ -14,9 +14,18 @@ from typing import NamedTuple
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.cache import infer_policy
+from gpudissect.measure.cache import infer_order, infer_policy
 from gpudissect.measure.cache.infer_level import Level
-from gpudissect.measure.cache.infer_policy import Observation, Ranking, Victims, agreement, candidates, predict
+from gpudissect.measure.cache.infer_order import OrderFit
+from gpudissect.measure.cache.infer_policy import (
+    Observation,
+    Outcomes,
+    Ranking,
+    Victims,
+    agreement,
+    candidates,
+    predict,
+)
 from gpudissect.measure.cache.infer_structure import Structure
 from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.cache.plan_levels import absent, for_each_cache, level_of, levels_of
@@ -119,6 +128,9 @@ class _PolicyTest:
             laps = self._distinguishing_laps(ranking, number)
             observed += yield from self._observe([_Run(lap, self.first_set) for lap in laps])
             misread, ranking = self._rank(observed)
+        order = yield from self._order(observed, ranking, misread)
+        if order is not None:
+            return (yield from self._ordered(order, misread))
         if ranking.scores[ranking.best] - infer_policy.chance_log_likelihood(observed) < infer_policy.MIN_LEAD_NATS:
             return self._not_found("hits and misses are independent of one another, unlike those of a set")
         if ranking.best == PolicyKind.RANDOM.value:
@@ -131,32 +143,81 @@ class _PolicyTest:
         misread = max(infer_policy.MIN_MISREAD_SHARE, unknown)
         return misread, infer_policy.rank_candidates(observed, self.ways, misread)
 
+    def _order(self, observed: Sequence[Observation], ranking: Ranking, misread: float) -> Ask[OrderFit | None]:
+        """A fixed order of victims, if one explains the accesses and those of longer runs, which show long periods."""
+        fit = infer_order.fit_order(observed, self.ways, misread, ranking.scores[ranking.best])
+        return None if fit is None else (yield from self._order_of_longer_runs()) or fit
+
+    def _order_of_longer_runs(self) -> Ask[OrderFit | None]:
+        """A fixed order of victims that explains runs from cold of the greatest length."""
+        runs = [_Run(self._random_lap(i), self.first_set, laps=self._max_laps) for i in range(MIN_SEQUENCES)]
+        longer = yield from self._observe(runs)
+        misread, ranking = self._rank(longer)
+        return infer_order.fit_order(longer, self.ways, misread, ranking.scores[ranking.best])
+
+    def _ordered(self, fit: OrderFit, misread: float) -> Ask[Estimate]:
+        """Validate an order of victims."""
+        length = len(fit.order)
+        if not fit.repeats:
+            reason = (
+                f"cold runs replace the same ways, and no order repeats within {round(fit.periods * length)} victims"
+            )
+            return self._not_found(reason)
+
+        def predicted(run: Observation) -> Outcomes:
+            start = 0 if fit.restarts else infer_order.find_start(fit.order, self.ways, run, misread)
+            return infer_order.predict_order(fit.order, self.ways, run.lines, start)
+
+        policy = fit.policy(self.ways)
+        share, problem = yield from self._validate(predicted, self._max_laps, misread)
+        self.best = Replacement(policy, False)
+        if problem:
+            return self._not_found(f"the closest, {policy}, {problem}")
+        numbering = "ways numbered in the order in which they are filled"
+        start = "a cold set begins with the first" if fit.restarts else "where a cold set begins varies"
+        estimate = self._found(policy, f"it predicts {share:.2%} of the {self.held_out}; {numbering}; {start}")
+        self.best = Replacement(policy, fit.restarts)
+        return estimate
+
+    @property
+    def _max_laps(self) -> int:
+        """Laps of a random lap in the longest run."""
+        return max(LAPS, MAX_RUN_ACCESSES // (self.words * (self.ways + 1)))
+
     def _deterministic(self, ranking: Ranking, misread: float) -> Ask[Estimate]:
-        """Validate the best candidate on sequences in other sets, each run twice."""
+        """Validate the best candidate without parameters."""
         kind = next(kind for kind in candidates(self.ways) if kind.value == ranking.best)
+        share, problem = yield from self._validate(lambda run: predict(kind, self.ways, run.lines), LAPS, misread)
+        self.best = Replacement(Policy(kind), False)
+        closest = f"the closest, {ranking.best}, predicts {share:.1%} of the accesses correctly"
+        if problem or ranking.lead < infer_policy.MIN_LEAD_NATS:
+            return self._not_found(f"the closest, {ranking.best}, {problem}" if problem else closest)
+        return self._found(Policy(kind), f"it predicts {share:.2%} of the {self.held_out}")
+
+    def _validate(
+        self, predicted: Callable[[Observation], Outcomes], laps: int, misread: float
+    ) -> Ask[tuple[float, str]]:
+        """Share of predicted accesses of sequences in other sets, each run twice, and what is wrong with them."""
         count = SEQUENCES_PER_SET
-        laps = [[self._random_lap(1000 + count * i + j) for j in range(count)] for i in range(HELD_OUT_SETS)]
-        sets = list(zip(self.other_sets, laps, strict=True))
-        runs = [_Run(lap, number, repeat) for number, laps in sets for repeat in range(2) for lap in laps]
+        orders = [[self._random_lap(1000 + count * i + j) for j in range(count)] for i in range(HELD_OUT_SETS)]
+        sets = list(zip(self.other_sets, orders, strict=True))
+        runs = [_Run(lap, number, repeat, laps) for number, each in sets for repeat in range(2) for lap in each]
         observed = iter((yield from self._observe(runs)))
         agreements: list[float] = []
         errors: list[int] = []
         accesses = 0
         for _, laps_of_set in sets:
-            predicted = [predict(kind, self.ways, np.tile(lap, LAPS)) for lap in laps_of_set]
-            first, second = ([next(observed).outcomes for _ in laps_of_set] for _ in range(2))
-            agreements += [agreement(*pair) for run in (first, second) for pair in zip(predicted, run, strict=True)]
-            errors.append(sum(map(infer_policy.count_repeated_errors, predicted, first, second)))
-            accesses += sum(run.size for run in first)
+            first, second = ([next(observed) for _ in laps_of_set] for _ in range(2))
+            outcomes = [[(predicted(run), run.outcomes) for run in pair] for pair in zip(first, second, strict=True)]
+            errors.append(sum(infer_policy.count_common_errors(*pair) for pair in outcomes))
+            agreements += [agreement(*run) for pair in outcomes for run in pair]
+            accesses += sum(run.lines.size for run in first)
         share = float(np.mean(agreements))
-        self.best = Replacement(Policy(kind), False)
-        closest = f"the closest, {ranking.best}, predicts {share:.1%} of the accesses correctly"
+        closest = f"predicts {share:.1%} of the accesses correctly"
         # Other data may keep a line in one set.
         if sum(errors) - max(errors) > infer_policy.max_repeated_errors(share, accesses):
-            return self._not_found(f"{closest} and {sum(errors)} wrongly in every run")
-        if share < 1 - infer_policy.CHANCE_FACTOR * misread or ranking.lead < infer_policy.MIN_LEAD_NATS:
-            return self._not_found(closest)
-        return self._found(Policy(kind), f"it predicts {share:.2%} of the {self.held_out}")
+            return share, f"{closest} and {sum(errors)} wrongly in every run"
+        return share, closest if share < 1 - infer_policy.CHANCE_FACTOR * misread else ""
 
     def _random(self, misread: float) -> Ask[Estimate]:
         """Distinguish a random policy from one that only appears random, and fit the weights of its ways."""
@@ -178,6 +239,9 @@ class _PolicyTest:
         if fit.by_age:
             return self._not_found("its victims look random, but depend on the age of a line")
         if fit.by_order:
+            order = yield from self._order_of_longer_runs()
+            if order is not None:
+                return (yield from self._ordered(order, misread))
             return self._not_found("its victims look random, but each depends on the one before")
         if not fit.uneven:
             return self._found(Policy(PolicyKind.RANDOM), f"of {victims.ways.size} victims about as many in each way")
@@ -240,9 +304,8 @@ class _PolicyTest:
 
     def _found(self, policy: Policy, caveat: str) -> Estimate:
         self.best = Replacement(policy, True)
-        value = " ".join([policy.kind, *(f"{weight:.3f}" for weight in policy.weights)])
         element, evidence = self.level.element, self.evidence
-        return found(element, "replacement_policy", value, None, None, EXACT, METHOD, evidence, (caveat,))
+        return found(element, "replacement_policy", str(policy), None, None, EXACT, METHOD, evidence, (caveat,))
 
     def _not_found(self, reason: str) -> Estimate:
         element, reason = self.level.element, f"none of the known policies: {reason}"

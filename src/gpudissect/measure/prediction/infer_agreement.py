@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_policy import HIT, MISS, UNKNOWN, Outcomes, max_repeated_errors
-from gpudissect.simulation.cache.geometry import Cache, Policy, PolicyKind
+from gpudissect.simulation.cache.geometry import RANDOM_POLICIES, Cache, Policy
 from gpudissect.simulation.cache.models import CacheModel
 
 Array = NDArray[np.int64]
@@ -21,7 +21,6 @@ Mask = NDArray[np.bool_]
 UNCLEAR = -1  # of a level: neither as fast as a hit nor as slow as a miss
 RUNS = 2  # of each sequence
 MAX_NAMED_ACCESSES = 3
-RANDOM_POLICIES = (PolicyKind.RANDOM, PolicyKind.WEIGHTED)
 SIMULATIONS = 9  # of a random policy, of which the majority is the prediction
 RANDOM_SHORTFALL = 0.03  # by which the agreement may stay below what is possible where that is itself an estimate
 Z_95 = 1.96  # standard errors of a 95 % interval

@@ -10,8 +10,18 @@ from numpy.typing import NDArray
 
 from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_structure import Structure
-from gpudissect.measure.prediction.infer_agreement import RANDOM_POLICIES, SIMULATIONS, UNCLEAR, Levels
-from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Route, Tlb
+from gpudissect.measure.prediction.infer_agreement import SIMULATIONS, UNCLEAR, Levels
+from gpudissect.simulation.cache.geometry import (
+    RANDOM_POLICIES,
+    Cache,
+    Hierarchy,
+    Index,
+    IndexKind,
+    Policy,
+    PolicyKind,
+    Route,
+    Tlb,
+)
 from gpudissect.simulation.cache.models import HierarchyModel
 from gpudissect.workload import Path
 

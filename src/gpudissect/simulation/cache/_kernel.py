@@ -7,21 +7,21 @@ same flat arrays; `Arrays.shape` has a row for each with its place and parameter
 
 import numpy as np
 
-from gpudissect.simulation.cache.compiled import F64, I8, I32, I64, U64, Arrays, called, compiled, inlined, uniform
+from gpudissect.simulation.cache.compiled import F64, I8, I32, I64, Arrays, called, compiled, inlined, uniform
 
 Int = int | np.int64
 
 EMPTY = -1  # tag of an invalid way
 
 # Columns of Arrays.shape.
-(LINE_SHIFT, SECTOR_SHIFT, SECTORS, INDEX, TABLE, PER, PERIOD, FIRST, WAYS, STARTS, POLICY, ODDS, TOUCHED) = range(13)
-COLUMNS = 13
+LINE_SHIFT, SECTOR_SHIFT, SECTORS, INDEX, TABLE, PER, PERIOD, FIRST, WAYS, STARTS = range(10)
+POLICY, ODDS, ORDERS, TOUCHED, COLUMNS = range(10, 15)
 
 # Values of column INDEX.
 LINEAR, MODULO, LOOKUP = range(3)
 
 # Values of column POLICY; sets of the first two are lists.
-LRU, FIFO, PLRU, NRU, MRU, SRRIP, SLRU, RANDOM, WEIGHTED = range(9)
+LRU, FIFO, PLRU, NRU, MRU, SRRIP, SLRU, RANDOM, WEIGHTED, ORDER = range(10)
 
 MIN_WIDE_WAYS = 24  # larger sets are searched by vector instructions
 
@@ -107,8 +107,9 @@ def _use_segmented(marks: I8, first: Int, ways: Int, way: Int, hit: bool) -> Non
 
 
 @inlined
-def _victim(shape: I64, odds: F64, marks: I8, draws: U64, a: Int, policy: Int, first: Int, ways: Int) -> Int:
+def _victim(arrays: Arrays, a: Int, policy: Int, first: Int, ways: Int) -> Int:
     """The way of a full set that is replaced next (not for LRU and FIFO)."""
+    shape, tables, odds, _, marks, _, _, _, draws = arrays
     if policy == PLRU:
         node = 1
         while node < ways:
@@ -122,6 +123,10 @@ def _victim(shape: I64, odds: F64, marks: I8, draws: U64, a: Int, policy: Int, f
         while odds[shape[a, ODDS] + way] <= number:
             way += 1
         return np.int64(way)
+    if policy == ORDER:
+        start, place = shape[a, ORDERS], np.int64(marks[first])
+        marks[first] = place + 1 if place + 1 < tables[start] else 0
+        return np.int64(tables[start + 1 + place])
     if policy == SLRU:
         for way in range(ways):
             if abs(np.int64(marks[first + way])) == ways:
@@ -189,7 +194,7 @@ def _find_to_front(tags: I32, first: Int, ways: Int, tag: np.int32) -> Int:
 @inlined
 def _access(arrays: Arrays, a: Int, offset: Int) -> bool:
     """Use the sector at byte `offset` in array `a`, fetching it on a miss; returns whether it hit."""
-    shape, tables, odds, tags, marks, sectors, touched, filled, draws = arrays
+    shape, tables, _, tags, marks, sectors, touched, filled, _ = arrays
     line = offset >> shape[a, LINE_SHIFT]
     number = _set_number(shape, tables, a, line)
     first, ways = _place(shape, tables, a, number)
@@ -228,7 +233,7 @@ def _access(arrays: Arrays, a: Int, offset: Int) -> bool:
             while tags[first + way] != EMPTY:
                 way += 1
         else:
-            way = _victim(shape, odds, marks, draws, a, policy, first, ways)
+            way = _victim(arrays, a, policy, first, ways)
         _use(marks, policy, first, ways, way, False)
     tags[first + way] = tag
     if sectored:

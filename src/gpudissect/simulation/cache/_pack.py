@@ -29,6 +29,9 @@ def pack(caches: Sequence[Cache]) -> Arrays:
         row[kernel.ODDS] = len(odds)
         if cache.policy.kind is PolicyKind.WEIGHTED:
             odds += _cumulative(cache.policy.weights)
+        row[kernel.ORDERS] = len(tables)
+        if cache.policy.kind is PolicyKind.ORDER:
+            tables += [len(cache.policy.order), *(way - 1 for way in cache.policy.order)]
         row[kernel.TABLE] = len(tables)
         tables += _index(row, cache.index, cache.line, cache.sets)
         row[kernel.FIRST] = lines

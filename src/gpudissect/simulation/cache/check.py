@@ -21,6 +21,7 @@ MAX_HOME_MASK = 1 << 48
 MAX_BANKS = 1 << 16
 MAX_SECTORS = 32  # per line: their valid bits are one 32-bit word
 MAX_SLRU_WAYS = 64
+MAX_ORDER_LENGTH = 64  # replacements of a period: places are 8-bit numbers
 WEIGHT_TOLERANCE = 1e-6  # difference of the sum of weights from 1: GPU files have them as decimals
 
 
@@ -32,6 +33,7 @@ def check_policy(policy: Policy, ways: Sequence[int]) -> None:
         raise UsageError(f"policy 'plru' needs a power of two of ways, got {sorted(set(ways))}")
     if policy.kind is PolicyKind.SLRU and max(ways) > MAX_SLRU_WAYS:
         raise UsageError(f"policy 'slru' supports up to {MAX_SLRU_WAYS} ways, got {max(ways)}")
+    _check_order(policy, ways)
     if policy.kind is not PolicyKind.WEIGHTED:
         if policy.weights:
             raise UsageError(f"weights belong to policy 'weighted', not to {policy.kind.value!r}")
@@ -40,6 +42,19 @@ def check_policy(policy: Policy, ways: Sequence[int]) -> None:
         raise UsageError(f"policy 'weighted' has {len(policy.weights)} weights for sets of {sorted(set(ways))} ways")
     if min(policy.weights) < 0 or abs(sum(policy.weights) - 1) > WEIGHT_TOLERANCE:
         raise UsageError(f"weights must be probabilities that sum to 1, got {policy.weights}")
+
+
+def _check_order(policy: Policy, ways: Sequence[int]) -> None:
+    """Raise `UsageError` unless the order belongs to the policy and names ways that every set has."""
+    order = policy.order
+    if policy.kind is not PolicyKind.ORDER:
+        if order:
+            raise UsageError(f"an order belongs to policy 'order', not to {policy.kind.value!r}")
+        return
+    if not 1 <= len(order) <= MAX_ORDER_LENGTH:
+        raise UsageError(f"an order has 1 to {MAX_ORDER_LENGTH} ways, got {len(order)}")
+    if min(order) < 1 or max(order) > min(ways):
+        raise UsageError(f"an order has ways 1 to {min(ways)}, which every set has, got {min(order)}..{max(order)}")
 
 
 def check_cache(cache: Cache) -> None:

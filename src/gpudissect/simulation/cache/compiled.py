@@ -38,14 +38,18 @@ class Arrays(NamedTuple):
 
     Columns of `shape`: LINE_SHIFT, SECTOR_SHIFT: log2 of the bytes; SECTORS per line; INDEX: kind; TABLE: start in
     `tables`; PER: lines per granule; PERIOD: of MODULO and LOOKUP; FIRST: start in `tags`; WAYS: 0 for unequal sets;
-    STARTS: of their list in `tables`; POLICY: kind; ODDS: start in `odds`; TOUCHED: start in `touched`.
+    STARTS: of their list in `tables`; POLICY: kind; ODDS: start in `odds`; ORDERS: start in `tables`;
+    TOUCHED: start in `touched`.
     """
 
     shape: I64  # (arrays, COLUMNS)
-    tables: I32  # index tables and, for unequal sets, where in `tags` each set starts and the last ends
+    tables: I32  # orders after their lengths, index tables, and for unequal sets the starts in `tags` and the last end
     odds: F64  # cumulative probabilities of WEIGHTED
     tags: I32  # per way the line number there, or EMPTY
-    marks: I8  # per way reference bit, prediction, rank (SLRU), or node of the PLRU tree (1 the root, 0 unused)
+    marks: (
+        I8  # per way reference bit, prediction, rank (SLRU) or node of the PLRU tree (1 the root, 0 unused); of way 0
+    )
+    #            the place in the order (ORDER)
     sectors: I32  # per way, bit i is set when sector i is valid. A single element if nothing is sectored
     touched: I32  # per set, the numbers of the sets that hold lines, so that a reset is cheap
     filled: I64  # (arrays,), number of valid entries of `touched`

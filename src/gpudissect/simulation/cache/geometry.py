@@ -57,7 +57,9 @@ class PolicyKind(StrEnum):
       half the ways (rounded down), whose least recent line falls back, if it is full, to the most recent place of the
       other. Victim: the least recent probationary line. At most 64 ways. (Closest to the L1 of an H200, as observed.)
     - RANDOM: every way with the same probability.
-    - WEIGHTED: way i with probability weights[i] (MC16 s4.5, fig 11).
+    - WEIGHTED: way i with probability weights[i] (MC16 s4.5).
+    - ORDER: the ways in a fixed order, over and over; each set has its own place in it, which hits and fills of invalid
+      ways do not move, and begins with the first (MC16 fig 11: 2 3 2 1 2 4). The order 1 2 3 ... is FIFO.
 
     The random policies take one number per replacement, uniform in [0, 1), from a SplitMix64 stream of the cache's own
     (Steele et al. 2014, "Fast splittable pseudorandom number generators", fig 16): the victim is the first way whose
@@ -73,14 +75,25 @@ class PolicyKind(StrEnum):
     SLRU = "slru"
     RANDOM = "random"
     WEIGHTED = "weighted"
+    ORDER = "order"
+
+
+RANDOM_POLICIES = (PolicyKind.RANDOM, PolicyKind.WEIGHTED)
+"""Policies with random victims."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A replacement policy; `weights` (one per way, summing to 1) only for WEIGHTED."""
+    """A replacement policy; `weights` (one per way, summing to 1) only for WEIGHTED, `order` only for ORDER."""
 
     kind: PolicyKind
     weights: tuple[float, ...] = ()
+    order: tuple[int, ...] = ()  # one period of victims; ways are numbered from 1
+
+    def __str__(self) -> str:
+        """As reported: ``lru``, ``weighted 0.167 0.500 0.167 0.167``, ``order 2 3 2 1 2 4``."""
+        numbers = (*(f"{weight:.3f}" for weight in self.weights), *map(str, self.order))
+        return " ".join([self.kind.value, *numbers])
 
 
 class Scope(StrEnum):

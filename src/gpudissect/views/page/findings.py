@@ -10,7 +10,7 @@ from gpudissect.results.model import Finding, Published, Value
 from gpudissect.results.scope import warps_share
 from gpudissect.results.text import bracket, brief, cut, percent, quantity, words
 from gpudissect.results.verdict import Verdict
-from gpudissect.simulation.cache.geometry import PolicyKind
+from gpudissect.simulation.cache.geometry import RANDOM_POLICIES, PolicyKind
 from gpudissect.units import GIB
 from gpudissect.views.page.markup import MAX_TEXT_LENGTH, Child, Markup, tag
 from gpudissect.vocabulary import LIST_INDEX
@@ -25,7 +25,7 @@ BRIEF = tomllib.loads(Path(__file__).with_name("brief.toml").read_text(encoding=
 """Attributes in short, in order, and how each is written."""
 MAX_BRIEF = 4  # of them
 _SIGNS = {Verdict.OVERLAPS: "∩", Verdict.AS_PRINTED: "≈", Verdict.DIFFERS: "≠", Verdict.NOT_COMPARABLE: "–"}
-_ACRONYMS = {str(kind) for kind in PolicyKind} - {str(PolicyKind.RANDOM), str(PolicyKind.WEIGHTED)}
+_ACRONYMS = {str(kind) for kind in PolicyKind if kind not in (*RANDOM_POLICIES, PolicyKind.ORDER)}
 Links = Sequence[tuple[str, str]]  # fragment and title of plots
 
 
