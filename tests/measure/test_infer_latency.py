@@ -52,3 +52,8 @@ def test_a_latency_of_few_sms_is_widened_by_their_distances(sms, error):
 def test_misses_among_the_hits_do_not_lower_the_penalty_of_a_miss(share):
     hits = np.where(np.arange(2000) < share * 2000, 440, 155 + np.arange(2000) % 2)
     assert miss_penalty(hits, np.full(2000, 440)).cycles == pytest.approx(284.5, abs=0.2)
+
+
+def test_delays_that_hits_and_misses_share_do_not_change_the_penalty_of_a_miss():
+    delays = np.where(np.arange(2000) % 50 == 49, 400, 0)
+    assert miss_penalty(82 + delays, 133 + delays).cycles == pytest.approx(51, abs=0.2)

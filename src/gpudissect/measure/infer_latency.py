@@ -153,11 +153,12 @@ def miss_penalty(hits: Array, misses: Array) -> Latency:
 
     The difference of the trimmed means, with three standard errors, a quarter of a cycle (the clock counts whole ones)
     and clock drift to either side. Where more hits than are trimmed take about as long as misses, they are left out: a
-    footprint near the capacity misses now and then.
+    footprint near the capacity misses now and then. Longer ones are delays, which misses have too: they cancel.
     """
-    midway = (np.median(hits) + np.median(misses)) / 2
-    if np.mean(hits >= midway) > TRIMMED_SHARE:
-        hits = np.compress(hits < midway, hits)
+    half = (np.median(misses) - np.median(hits)) / 2
+    are_misses = np.abs(hits - np.median(misses)) <= half
+    if np.mean(are_misses) > TRIMMED_SHARE:
+        hits = np.compress(~are_misses, hits)
     hit, miss = _trim(hits), _trim(misses)
     value = float(miss.mean() - hit.mean())
     error = SIGMAS * float(np.sqrt(hit.var() / hit.size + miss.var() / miss.size)) + 0.25
