@@ -13,7 +13,8 @@ PAGE, WALK = 4096, 100.0
 @pytest.mark.parametrize("kind", [kind for kind in PolicyKind if kind is not PolicyKind.WEIGHTED])
 @pytest.mark.parametrize("ways", [1, 4])
 def test_a_tlb_misses_as_a_cache_of_pages(kind, ways):
-    tlb = Tlb((ways,), PAGE, Index(IndexKind.MODULO), Policy(kind), WALK)
+    order = (1, ways) if kind is PolicyKind.ORDER else ()
+    tlb = Tlb((ways,), PAGE, Index(IndexKind.MODULO), Policy(kind, order=order), WALK)
     route = Route((), (), 10.0)
     model = HierarchyModel(Hierarchy({}, {Path.GLOBAL: route}, tlbs=(tlb,), tlb_walk_penalty=WALK), seed=5)
     rng = np.random.default_rng(0)
