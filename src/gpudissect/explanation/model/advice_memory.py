@@ -141,10 +141,14 @@ def combined_atomics(trial: Trial) -> Iterator[Advice]:
     blocks = _blocks_at_once(trial)
     kept = {index: blocks / per_word for index, per_word in chosen.items()}  # share of the atomics
     local = {
-        index: replace(each, operations=kept[index] * each.operations, l2_bytes=kept[index] * each.l2_bytes)
+        index: replace(
+            each,
+            operations=kept[index] * each.operations,
+            l2_bytes=kept[index] * each.l2_bytes,
+            dram_bytes=kept[index] * each.dram_bytes,
+        )
         for index, each in now.items()
     }
-    local = {index: replace(each, dram_bytes=kept[index] * each.dram_bytes) for index, each in local.items()}
     text = f"Combine {trial.places(chosen)} in shared memory first, then one atomic per block and word"
     evidence = f"{max(chosen.values()):,.0f} atomics of each word take turns, {blocks:,} would remain "
     evidence += f"with a grid-stride loop in {blocks:,} blocks; upper limit: assumes that combining takes no time"
