@@ -58,7 +58,8 @@ def test_a_signal_while_measuring_keeps_what_was_measured(tmp_path, stop):
     assert any(finding.reason == "interrupted" for finding in result.findings)
     if stop == signal.SIGINT:
         again = run("discover", "-d", "rec:rec", "--json", cwd=tmp_path)
-        assert again.returncode == 4  # the recording is complete, and reports that it ended early
+        found = any(finding["status"] == "found" for finding in json.loads(again.stdout)["findings"])
+        assert again.returncode == (4 if found else 3)  # the recording is readable, and reports that it ended early
         assert "it ended early" in again.stdout
 
 
