@@ -118,7 +118,6 @@ def explain(
     """
     from gpudissect.explanation.gate import parse_gate
     from gpudissect.explanation.inputs import explain_file, explain_recorded, explain_trips
-    from gpudissect.explanation.on_gpu import check_saved, record_on_gpu, run_of
     from gpudissect.explanation.trips import parse_trips
     from gpudissect.interrupts import uninterrupted
     from gpudissect.results.files import check_apart, check_names, check_writable, load
@@ -130,13 +129,16 @@ def explain(
     of_launch |= {"--limit": limit, "--trips": trips}
     options, run = tuple(compile_option or ()), None
     if grid is not None and block is not None:
+        from gpudissect.explanation.on_gpu import check_saved, record_on_gpu, run_of
+
         run = run_of(grid, block, shared or 0, arg or (), device, limit, options)
     elif given := next((name for name, value in of_launch.items() if value), None):
         missing = " and ".join(name for name in ("--grid", "--block") if of_launch[name] is None)
         raise UsageError(f"{given} describes a launch, which also needs {missing}")
     saved = profile if run is not None else None
     inputs = [file, *filter(None, [None if saved else profile]), *(machine or ()), *(against or ())]
-    check_saved(saved, inputs)
+    if run is not None:
+        check_saved(saved, inputs)
     for path in filter(None, (output, html)):
         check_apart(path, inputs)
         check_writable(path)

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.explanation.rows import numbered
+
 SECTOR_BYTES = 32
 _HOME_MULTIPLIER = np.uint64(0xD1342543DE82EF95)
 
@@ -92,7 +94,7 @@ def behind_l1(requests: Requests, uses_l1: NDArray[np.bool_], capacity_bytes: fl
     if not lines or not chosen.size:
         return requests
     sm = requests.sm[chosen].astype(np.int64)
-    node = _numbered(_numbered(requests.line[chosen]) * (int(sm.max()) + 1) + sm)
+    node = numbered(numbered(requests.line[chosen]) * (int(sm.max()) + 1) + sm)
     columns = np.stack([sm, node, requests.sector[chosen]], axis=1)
     is_hit = np.zeros(len(chosen), np.int64)
     lru.fill_l1(np.ascontiguousarray(columns), lines, lru.lists(int(node.max()) + 1, int(sm.max()) + 1), is_hit)
@@ -114,7 +116,7 @@ def served_by(requests: Requests, is_load: NDArray[np.bool_], l2: L2, *, prior_l
     line = requests.line
     home = home_of(line, partitions)
     near = partition_of_sm[requests.sm % np.uint32(len(partition_of_sm))]
-    number = _numbered(line) * partitions
+    number = numbered(line) * partitions
     requester = requests.access.astype(np.int64) * (int(requests.sm.max(initial=0)) + 1) + requests.sm
     is_store = ~np.asarray(is_load, bool)[requests.access]
     columns = np.stack([near, home, number + near, number + home, requests.sector, is_store, requester], axis=1)
@@ -147,8 +149,3 @@ def merged_by(requests: Requests, is_load: NDArray[np.bool_], moved: NDArray[np.
 def home_of(line: NDArray[np.uint64], partitions: int) -> NDArray[np.int64]:
     """The partition in which each line has its home."""
     return (line * _HOME_MULTIPLIER >> np.uint64(40)).astype(np.int64) % partitions
-
-
-def _numbered(values: NDArray[np.uint64] | NDArray[np.int64]) -> NDArray[np.int64]:
-    """The number of each value among the distinct ones, from 0."""
-    return np.unique(values, return_inverse=True)[1]

@@ -10,7 +10,7 @@ from gpudissect.errors import UsageError
 from gpudissect.explanation.model.asynchronous import SYNCHRONOUS, Asynchronous, asynchronous_of
 from gpudissect.explanation.model.card import card_of
 from gpudissect.explanation.model.costs import SHARED_PIPES, cost_of
-from gpudissect.explanation.model.engine import Work, run
+from gpudissect.explanation.model.sm.engine import Work, run
 from gpudissect.machine_code import units
 from gpudissect.machine_code.instructions import Instruction
 from gpudissect.results.files import load as load_result

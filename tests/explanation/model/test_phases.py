@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpudissect.explanation.model.engine import Work, run
 from gpudissect.explanation.model.phases import Events, events_of, kind_of, no_events
 from gpudissect.explanation.model.sample import empty_sample
+from gpudissect.explanation.model.sm.engine import Work, run
 from gpudissect.explanation.packing import Trace
 from tests.explanation.model.test_asynchronous import instruction
 from tests.explanation.model.test_engine import SM, step

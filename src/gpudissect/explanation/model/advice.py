@@ -6,7 +6,9 @@ Some gains are upper limits (`Advice.is_limit`): the model without a wait, or wi
 import math
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from dataclasses import replace
+from itertools import chain
 
 from gpudissect.explanation.counts import Count
 from gpudissect.explanation.model.advice_latency import fewer_barriers, fewer_waits, more_in_flight
@@ -34,16 +36,14 @@ MIN_LIVE = 0.75  # of the registers needed at once, below which another order of
 OTHER_REGISTERS = 4  # beside those needed at once, of 80 kernels: the stack pointer, and gaps before aligned ones
 
 
-def advise(trial: Trial) -> tuple[Advice, ...]:
-    """What was tried, largest gain first."""
-    found = trial.found
-    tried = [*fewer_passes(trial), *reuse_in_block(trial), *combined_atomics(trial), *no_local_memory(trial)]
-    tried += [*full_waves(trial), *smaller_blocks(trial), *converged(trial)]
-    if found.limiter == "latency":
-        tried += [*more_blocks(trial), *fewer_waits(trial), *more_in_flight(trial)]
-    if found.limiter in ("latency", "adu"):
-        tried += fewer_barriers(trial)
-    return tuple(sorted(tried, key=lambda each: -each.gain))
+def advise(trial: Trial, pool: Executor) -> tuple[Advice, ...]:
+    """What was tried, largest gain first; `pool` runs the trials."""
+    limiter = trial.found.limiter
+    tries = [fewer_passes, reuse_in_block, combined_atomics, no_local_memory, full_waves, smaller_blocks, converged]
+    tries += [more_blocks, fewer_waits, more_in_flight] if limiter == "latency" else []
+    tries += [fewer_barriers] if limiter in ("latency", "adu") else []
+    found = pool.map(lambda find: tuple(find(trial)), tries)
+    return tuple(sorted(chain.from_iterable(found), key=lambda each: -each.gain))
 
 
 def full_waves(trial: Trial) -> Iterator[Advice]:

@@ -178,8 +178,10 @@ def _combined(trial: Trial) -> dict[int, float]:
     found, warps = {}, trial.launch.blocks * trial.launch.warps_per_block
     for index, access in trial.assessment.accessed.items():
         use = trial.program.uses[index]
+        if use.access not in ATOMICS or use.space not in GLOBAL:
+            continue
         size = _span(trial.assessment.facts.warps, access, use.bytes or 4)
-        if use.access in ATOMICS and use.space in GLOBAL and size is not None and size <= MAX_WORDS_BYTES:
+        if size is not None and size <= MAX_WORDS_BYTES:
             lanes = warps * float(trial.executed[index]) * trial.found.requests[index].lanes
             per_word = lanes / max(1.0, size / (use.bytes or 4))
             if per_word >= MIN_PER_WORD * _blocks_at_once(trial):

@@ -16,10 +16,10 @@ from gpudissect.explanation.model.card import Card, card_of
 from gpudissect.explanation.model.contiguous import contiguous_traffic
 from gpudissect.explanation.model.costs import Cost
 from gpudissect.explanation.model.critical import Chain, cycles_per_turn, latencies, longest_chain
-from gpudissect.explanation.model.engine import Step
 from gpudissect.explanation.model.occupancy import RESERVED_SHARED, shared_of_block
 from gpudissect.explanation.model.predict import roofline, steps_of, volkov
 from gpudissect.explanation.model.requests import Requests
+from gpudissect.explanation.model.sm.engine import Step
 from gpudissect.explanation.model.trial import Trial
 from gpudissect.explanation.packing import DamagedProfileError
 from gpudissect.explanation.profile import Launch, Profile
@@ -57,10 +57,13 @@ def explain_profile(profile: Profile, results: Sequence[Result]) -> Explanation:
         raise UsageError(f"machine code of {kernel.architecture} does not run on {card.name} (sm_{capability})")
     if not profile.counts:
         raise DamagedProfileError("counts", "is empty")
-    program, module = read_program(cubin, kernel), parse_ptx(profile.ptx())
+    with ThreadPoolExecutor(1) as pool:  # the disassembler is a process of its own
+        disassembled = pool.submit(read_program, cubin, kernel)
+        facts, module = facts_of(profile, card), parse_ptx(profile.ptx())
+        program = disassembled.result()
     addresses = (instruction.address for instruction in program.instructions)
     sources = sources_of(module, source_lines(cubin, kernel), addresses)
-    assessment = assess(program, module, facts_of(profile, card), card)
+    assessment = assess(program, module, facts, card)
     ran_here = profile.gpu.name == card.name
     notes = _notes(profile, card) + _assumed(assessment)
     return build(assessment, profile.launch, sources, profile.sweep, notes, has_times=ran_here)
@@ -128,13 +131,14 @@ class _Builder:
     def explanation(self) -> Explanation:
         launch, assessment, found = self.launch, self.assessment, self.prediction
         kernel, card = assessment.program.kernel, assessment.card
-        with ThreadPoolExecutor(min(os.cpu_count() or 1, MAX_POINTS)) as pool:
-            curve = tuple(pool.map(self._point, _spread(self.own)))
         chain, turns = self._chain()
         lines, names = self._lines(chain), [loop.name for loop in assessment.program.loops.loops]
         loops = sorted((cycles, self.sources.loop_name(names[number])) for number, cycles in turns.items())
         trial = Trial(assessment, found, lines)
-        advice = advise(trial)
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, MAX_POINTS)) as pool:  # the simulated SM runs without the GIL
+            curve = tuple(pool.map(self._point, _spread(self.own)))
+            warps_for_90 = pool.submit(self._warps_for, curve, MIN_SHARE_OF_BEST)
+            advice = advise(trial, pool)
         return Explanation(
             schema=SCHEMA,
             kernel=kernel.short_name,
@@ -150,7 +154,7 @@ class _Builder:
             occupancy=assessment.occupancy.by_limit,
             point=curve[-1],
             curve=curve,
-            warps_for_90=self._warps_for(curve, MIN_SHARE_OF_BEST),
+            warps_for_90=warps_for_90.result(),
             bounds={name: value for name, value in found.bounds.items() if value > 0},
             critical_path=chain.cycles / assessment.path.share / card.clock_hz * 1e9,
             loops={name: cycles for cycles, name in loops},  # of several of a line the longest chain

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from gpudissect.explanation.model.asynchronous import MATRIX_OPCODES, asynchronous_of
 from gpudissect.explanation.model.card import Card
 from gpudissect.explanation.model.costs import PIPES, SHARED_PIPES, Cost
-from gpudissect.explanation.model.engine import MemoryLatency, Run, Sm, Step, Work, run
 from gpudissect.explanation.model.operands import reads_of
 from gpudissect.explanation.model.phases import Events, kind_of, no_events
 from gpudissect.explanation.model.requests import LINE, SECTOR, Requests
 from gpudissect.explanation.model.sample import Sample
+from gpudissect.explanation.model.sm.engine import MemoryLatency, Run, Sm, Step, Work, run
 from gpudissect.explanation.model.walk import Path
 from gpudissect.machine_code.program import Program
 from gpudissect.machine_code.units import Use

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.explanation.rows import distinct_in_rows, distinct_rows, numbered
 from gpudissect.units import WARP_SIZE
 
 SECTOR, LINE = 32, 128
@@ -133,11 +134,12 @@ def atomic_operations(addresses: Addresses, is_active: Bools, size: int) -> NDAr
     """
     rows = np.repeat(np.arange(len(addresses)), addresses.shape[1]).reshape(addresses.shape)[is_active]
     words = (addresses[is_active] // np.uint64(size)).astype(np.int64)
-    keys, lanes = np.unique(np.stack([rows, words], axis=1), axis=0, return_counts=True)
-    sectors, of = np.unique(np.stack([keys[:, 0], keys[:, 1] * size // SECTOR], axis=1), axis=0, return_inverse=True)
-    most = np.zeros(len(sectors), dtype=np.int64)
-    np.maximum.at(most, of.ravel(), lanes)
-    return np.bincount(sectors[:, 0], most, minlength=len(addresses)).astype(np.int64)
+    first, word = distinct_rows(rows, words)
+    lanes = np.bincount(word)
+    sector, of = distinct_rows(rows[first], words[first] * size // SECTOR)
+    most = np.zeros(len(sector), dtype=np.int64)
+    np.maximum.at(most, of, lanes)
+    return np.bincount(rows[first][sector], most, minlength=len(addresses)).astype(np.int64)
 
 
 def concentration(addresses: Addresses, is_active: Bools, of: NDArray[np.int64]) -> float:
@@ -146,10 +148,10 @@ def concentration(addresses: Addresses, is_active: Bools, of: NDArray[np.int64])
     Pairs of lines have one slice of an H200's L2, the next pair another. `of`: number of the block of each request.
     """
     rows, _ = np.nonzero(is_active)
-    pairs = np.unique(addresses[is_active] // np.uint64(2 * LINE), return_inverse=True)[1].ravel()
-    blocks = np.unique(of, return_inverse=True)[1].ravel()[rows]
+    pairs = numbered(addresses[is_active] // np.uint64(2 * LINE))
+    blocks = numbered(of)[rows]
     together = np.bincount(pairs).astype(np.float64)
-    alone = np.unique(np.stack([pairs, blocks]), axis=1, return_counts=True)[1].astype(np.float64)
+    alone = np.bincount(distinct_rows(pairs, blocks)[1]).astype(np.float64)
     different = len(rows) ** 2 - (np.bincount(blocks).astype(np.float64) ** 2).sum()
     return float(((together**2).sum() - (alone**2).sum()) / different) if different else 0.0
 
@@ -168,7 +170,4 @@ def distinct(addresses: Addresses, is_active: Bools, size: int, unit: int) -> ND
     each = first[:, :, None] + np.arange(pieces, dtype=np.uint64)
     on = is_active[:, :, None] & (each <= last[:, :, None])
     each, on = each.reshape(len(addresses), -1), on.reshape(len(addresses), -1)
-    ordered = np.sort(np.where(on, each, np.uint64(2**63)), axis=1)
-    fresh = np.ones_like(ordered, dtype=bool)
-    fresh[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    return np.asarray((fresh & (ordered != np.uint64(2**63))).sum(axis=1))
+    return np.asarray(distinct_in_rows(each.astype(np.int64), on)[1].sum(axis=1))

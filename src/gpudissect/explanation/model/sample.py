@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.explanation.model.phases import Events, no_events
+from gpudissect.explanation.rows import distinct_rows
 
 RECENT = 64  # requests of a warp after which what it requested may have left the L2
 Ints = NDArray[np.int64]
@@ -80,10 +81,11 @@ def sample_of(rows: Ints, blocks: Ints, accesses: int, sectors_per_line: int) ->
     if not chosen.any():
         return empty_sample()
     keys = np.stack([place[rows[:, 2]], rows[:, 0], rows[:, 3], rows[:, 1], line], axis=1)[chosen]
-    found, of = np.unique(keys, axis=0, return_inverse=True)
+    first, of = distinct_rows(*keys.T)
+    found = keys[first]
     anywhere = np.where(blocks < 0, ~np.arange(blocks.size), blocks)
     bits = np.zeros(len(found), dtype=np.int64)
-    np.bitwise_or.at(bits, of.ravel(), np.left_shift(1, sector[chosen]))
+    np.bitwise_or.at(bits, of, np.left_shift(1, sector[chosen]))
     is_first = np.ones(len(found), dtype=bool)
     is_first[1:] = (found[1:, :4] != found[:-1, :4]).any(axis=1)
     starts = np.flatnonzero(is_first)
@@ -127,8 +129,7 @@ def _shared_lines(line: Ints, warp: Ints, blocks: Ints) -> Ints:
 
 def _of_several(line: Ints, block: Ints) -> Ints:
     """Lines in rows of several blocks."""
-    pairs = np.unique(np.stack([line, block], axis=1), axis=0)
-    numbers, touched = np.unique(pairs[:, 0], return_counts=True)
+    numbers, touched = np.unique(line[distinct_rows(line, block)[0]], return_counts=True)
     return np.asarray(numbers[touched > 1])
 
 

@@ -28,6 +28,7 @@ from gpudissect.explanation.model.requests import (
 )
 from gpudissect.explanation.model.sample import sample_of
 from gpudissect.explanation.packing import SHARED, Trace
+from gpudissect.explanation.rows import distinct_in_rows, distinct_rows
 from gpudissect.machine_code.program import Program
 from gpudissect.units import WARP_SIZE
 
@@ -98,7 +99,7 @@ class Traffic:
         """Share of the sectors that each load requests and that no sampled warp of its block has loaded before."""
         rows = self._rows[np.argsort(self._rows[:, 3], kind="stable")]
         block = np.where(self._blocks < 0, ~np.arange(self._blocks.size), self._blocks)[rows[:, 2]]
-        first = np.unique(np.stack([block, rows[:, 4]]), axis=1, return_index=True)[1]
+        first, _ = distinct_rows(block, rows[:, 4])
         requested, new = (np.bincount(each, minlength=1) for each in (rows[:, 0], rows[first, 0]))
         return {index: new[index] / requested[index] for index in np.flatnonzero(requested[: new.size]).tolist()}
 
@@ -151,12 +152,10 @@ def _contiguous(access: Accessed) -> _Group:
 def _sectors(index: int, group: _Group) -> NDArray[np.int64]:
     """Rows of access, request, warp, position, sector: one for each different sector of each request."""
     pieces = np.arange(0, group.access.size, SECTOR, dtype=np.uint64)
-    touched = (group.addresses[:, :, None] + pieces) // np.uint64(SECTOR)
-    request = np.broadcast_to(np.arange(len(touched))[:, None, None], touched.shape)
-    on = np.broadcast_to(group.lanes[:, :, None], touched.shape)
-    found = np.unique(np.stack([request[on], touched[on].astype(np.int64)], axis=1), axis=0)
-    of = found[:, 0]
-    return np.stack([np.full(len(of), index), of, group.warps[of], group.positions[of], found[:, 1]], axis=1)
+    touched = ((group.addresses[:, :, None] + pieces) // np.uint64(SECTOR)).astype(np.int64)
+    sectors, is_first = distinct_in_rows(touched.reshape(len(touched), -1), np.repeat(group.lanes, pieces.size, axis=1))
+    of = np.nonzero(is_first)[0]
+    return np.stack([np.full(len(of), index), of, group.warps[of], group.positions[of], sectors[is_first]], axis=1)
 
 
 def _groups(accesses: Sequence[Accessed], warps: Sequence[SampledWarp]) -> dict[int, _Group]:
@@ -186,13 +185,13 @@ def _converged(group: _Group) -> _Group:
     thread = group.warps[rows] * WARP_SIZE + lanes
     number = np.arange(len(rows))
     turn = number - np.maximum.accumulate(np.where(np.diff(thread, prepend=-1) != 0, number, 0))
-    _, first, of = np.unique(np.stack([group.warps[rows], turn]), axis=1, return_index=True, return_inverse=True)
+    first, of = distinct_rows(group.warps[rows], turn)
     addresses = np.zeros((len(first), WARP_SIZE), dtype=np.uint64)
     positions = np.full(len(first), np.iinfo(np.int64).max)
-    addresses[of.ravel(), lanes] = group.addresses[rows, lanes]
-    np.minimum.at(positions, of.ravel(), group.positions[rows])
+    addresses[of, lanes] = group.addresses[rows, lanes]
+    np.minimum.at(positions, of, group.positions[rows])
     active_lanes = np.zeros(addresses.shape, dtype=np.bool_)
-    active_lanes[of.ravel(), lanes] = True
+    active_lanes[of, lanes] = True
     return replace(group, addresses=addresses, lanes=active_lanes, warps=group.warps[rows][first], positions=positions)
 
 

@@ -11,8 +11,8 @@ from gpudissect.explanation.model.operands import NO_READS, Reads
 from gpudissect.explanation.model.sample import Sample, empty_sample
 
 if TYPE_CHECKING:
-    from gpudissect.explanation.model._l1 import L1
-    from gpudissect.explanation.model._state import Loads, Phases
+    from gpudissect.explanation.model.sm._l1 import L1
+    from gpudissect.explanation.model.sm._state import Loads, Phases
 
 Floats = NDArray[np.float64]
 
@@ -143,8 +143,8 @@ KINDS = ("plain", "load", "store", "barrier", "matrix", "prepare", "arrive", "wa
 
 def run(sm: Sm, work: Work) -> Run:
     """Run all blocks on an SM. Raises `ValueError` without a path, warps or blocks."""
-    from gpudissect.explanation.model import _state as state
-    from gpudissect.explanation.model._engine import simulate
+    from gpudissect.explanation.model.sm import _state as state
+    from gpudissect.explanation.model.sm._engine import simulate
 
     if (
         not work.paths
@@ -189,7 +189,7 @@ def _machine(sm: Sm) -> Floats:
 
 
 def _loads(work: Work, warps: int) -> "Loads":
-    from gpudissect.explanation.model._state import Loads
+    from gpudissect.explanation.model.sm._state import Loads
 
     sample = work.sample
     arrays = (sample.begins, sample.ends, sample.lines, sample.number, sample.sectors, sample.new, sample.is_shared)
@@ -198,7 +198,7 @@ def _loads(work: Work, warps: int) -> "Loads":
 
 
 def _phases(work: Work, warps: int, resident: int) -> "Phases":
-    from gpudissect.explanation.model import _state as state
+    from gpudissect.explanation.model.sm import _state as state
 
     events = work.sample.events
     cursors = np.zeros((warps, events.begins.shape[1]), dtype=np.int64)
@@ -208,11 +208,12 @@ def _phases(work: Work, warps: int, resident: int) -> "Phases":
 
 
 def _l1(sm: Sm) -> "L1":
-    from gpudissect.explanation.model._l1 import L1, NONE
+    from gpudissect.explanation.model.sm._l1 import L1, NONE
 
     line, sectors, tag, older, newer, used = (np.zeros(max(1, sm.lines), dtype=np.int64) for _ in range(6))
     places, ends = np.full((sm.sets, sm.ways), NONE), np.array([NONE, NONE, 0, 0])
-    return L1(places, line, sectors, np.zeros(line.size), tag, older, newer, used, ends)
+    soonest = np.arange(2 * line.size) - line.size
+    return L1(places, line, sectors, np.zeros(line.size), tag, older, newer, used, soonest, ends)
 
 
 def _row(sm: Sm, step: Step) -> list[float]:

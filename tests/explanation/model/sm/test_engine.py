@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudissect.explanation.model.engine import MemoryLatency, Sm, Step, Work, run
 from gpudissect.explanation.model.operands import Reads
 from gpudissect.explanation.model.sample import Sample
+from gpudissect.explanation.model.sm.engine import MemoryLatency, Sm, Step, Work, run
 
 SM = Sm(
     schedulers=4,

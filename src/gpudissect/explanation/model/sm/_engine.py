@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 
-from gpudissect.explanation.model import _state as column
-from gpudissect.explanation.model._memory import draw, fetch, load, request
-from gpudissect.explanation.model._state import Int, State
+from gpudissect.explanation.model.sm import _state as column
+from gpudissect.explanation.model.sm._memory import draw, fetch, load, request
+from gpudissect.explanation.model.sm._state import Int, State
 from gpudissect.simulation.cache.compiled import F64, compiled, inlined
 
 WINDOW = 1.0  # cycles after its issue in which an instruction reads its operands, unless one bank has to read more

@@ -27,6 +27,7 @@ class L1(NamedTuple):
     older: I64  # (pool,), the line used before it
     newer: I64  # (pool,)
     used: I64  # (pool,), number of the last use
+    soonest: I64  # (2 * pool,), of each node of a binary tree the place whose data come first; leaves are the places
     ends: I64  # (4,), least and most recently used place, places taken and uses so far
 
 
@@ -56,35 +57,54 @@ def victim(l1: L1, line: int, now: float) -> int:
     """
     sets, ways = l1.places.shape
     s = set_of(line, sets)
-    has_free_way = False
+    ready, oldest, soonest = NONE, NEVER_USED, l1.places[s, 0]
     for way in range(ways):
-        has_free_way |= l1.places[s, way] == NONE
-    if has_free_way and l1.ends[FREE] < l1.line.size:
-        return int(l1.ends[FREE])
-    place, soonest, left = l1.ends[OLDEST], NONE, LISTED
-    while place != NONE:
-        left -= 1
-        if left < 0 and has_free_way:
-            return _searched(l1, now)
-        if has_free_way or l1.tag[place] // ways == s:
-            if l1.filled[place] <= now:
-                return int(place)
-            if soonest == NONE or l1.filled[place] < l1.filled[soonest]:
-                soonest = place
-        place = l1.newer[place]
-    return int(soonest)
+        place = l1.places[s, way]
+        if place == NONE:
+            return _of_pool(l1, now)
+        ready, oldest = _better(l1, place, now, ready, oldest)
+        if (l1.filled[place], l1.used[place]) < (l1.filled[soonest], l1.used[soonest]):
+            soonest = place
+    return int(soonest if ready == NONE else ready)
 
 
 @inlined
-def _searched(l1: L1, now: float) -> int:
-    """The same place of any set, from all places in their order, which is faster if many wait for data."""
-    ready, oldest, soonest = NONE, NEVER_USED, 0
+def _of_pool(l1: L1, now: float) -> int:
+    """A free place, or that of any set."""
+    if l1.ends[FREE] < l1.line.size:
+        return int(l1.ends[FREE])
+    place = l1.ends[OLDEST]
+    for _ in range(LISTED):
+        if place == NONE:
+            break
+        if l1.filled[place] <= now:
+            return int(place)
+        place = l1.newer[place]
+    if l1.filled[l1.soonest[1]] > now:
+        return int(l1.soonest[1])
+    ready, oldest = NONE, NEVER_USED
     for place in range(l1.line.size):
-        if l1.filled[place] <= now and l1.used[place] < oldest:
-            ready, oldest = place, l1.used[place]
-        if l1.filled[place] < l1.filled[soonest]:
-            soonest = place
-    return ready if ready != NONE else soonest
+        ready, oldest = _better(l1, place, now, ready, oldest)
+    return int(ready)
+
+
+@inlined
+def _better(l1: L1, place: int, now: float, ready: int, oldest: int) -> tuple[int, int]:
+    """The less recently used one of a place, if its data are there, and the best so far, with its last use."""
+    if l1.filled[place] <= now and l1.used[place] < oldest:
+        return place, l1.used[place]
+    return ready, oldest
+
+
+@inlined
+def fill(l1: L1, place: int, cycle: float) -> None:
+    """Say when the data of a place are there; keep the place whose data come first at the root of the tree."""
+    l1.filled[place] = cycle
+    node = l1.line.size + place
+    while node > 1:
+        node >>= 1
+        left, right = l1.soonest[2 * node], l1.soonest[2 * node + 1]
+        l1.soonest[node] = left if (l1.filled[left], left) < (l1.filled[right], right) else right
 
 
 @inlined
@@ -101,7 +121,8 @@ def insert(l1: L1, place: int, line: int) -> None:
         if l1.places[s, way] == NONE:
             l1.places[s, way], l1.tag[place] = place, s * ways + way
             break
-    l1.line[place], l1.sectors[place], l1.filled[place] = line, 0, 0.0
+    l1.line[place], l1.sectors[place] = line, 0
+    fill(l1, place, 0.0)
     _link(l1, place)
 
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpudissect.explanation.model._l1 import L1
+from gpudissect.explanation.model.sm._l1 import L1
 from gpudissect.simulation.cache.compiled import F64, I64
 
 Int = int | np.int64

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from gpudissect.explanation.model import _state as column
-from gpudissect.explanation.model._l1 import NONE, find, insert, use, victim
-from gpudissect.explanation.model._state import Float, Int, State
+from gpudissect.explanation.model.sm import _state as column
+from gpudissect.explanation.model.sm._l1 import NONE, fill, find, insert, use, victim
+from gpudissect.explanation.model.sm._state import Float, Int, State
 from gpudissect.simulation.cache.compiled import F64, I64, inlined
 
 MIN_HISTORY, MAX_LOAD = 2000.0, 0.85  # cycles from which on the load of memory is known; beyond, its queue limits
@@ -130,13 +130,13 @@ def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Flo
             filled += state.machine[column.M_LINE_INTERVAL] * (missed - 1)
             of_memory += goes_on
             l1.sectors[place] |= lacking
-            l1.filled[place] = max(l1.filled[place], filled)
+            fill(l1, place, max(l1.filled[place], filled))
         done = max(done, l1.filled[place])
     if of_memory > 1:
         for at in range(loads.lines[number], loads.lines[number + 1]):
             place = find(l1, loads.number[at] if loads.is_shared[at] else loads.number[at] + fresh)
             if place != NONE:
-                l1.filled[place] = max(l1.filled[place], done)
+                fill(l1, place, max(l1.filled[place], done))
     state.shared[pipe] = max(state.shared[pipe], start)
     loads.seen[instruction, 0] += 1
     loads.seen[instruction, 1] += missed > 0
