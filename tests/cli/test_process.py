@@ -13,6 +13,7 @@ import pytest
 import gpudissect
 from gpudissect.results.files import load
 
+ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "gpudissect"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(gpudissect.__file__).parents[1])}
 
@@ -145,3 +146,13 @@ def test_no_module_is_imported_from_the_working_folder(tmp_path):
     environment = {key: value for key, value in ENVIRONMENT.items() if key != "PYTHONSAFEPATH"}
     subprocess.run([*COMMAND, "schema"], cwd=tmp_path, env=environment, capture_output=True, check=False)
     assert not (tmp_path / "was_run").exists()
+
+
+def test_a_recorded_kernel_is_explained_in_less_than_a_gigabyte(tmp_path):
+    recording = ROOT / "tests" / "recordings" / "kernels" / "h200" / "attention.json"
+    command = [*COMMAND, "explain", str(recording), "--machine", str(ROOT / "docs" / "results" / "h200.json")]
+    with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    assert usage.ru_maxrss * 1024 < 1e9

@@ -45,12 +45,12 @@ class Point(Record):
 
 
 class WorksheetRow(Record):
-    """A kind of instruction as in table 3.2 of VV16."""
+    """A resource as in the worksheet of VV16 (table 3.4)."""
 
     unit: str
-    """Unit that executes it."""
+    """The resource: a pipe, the issue slots, the L2 or memory."""
     instructions: float
-    """Instructions of a warp."""
+    """Instructions of a warp that use it."""
     cycles: float
     """Cycles of the unit that all warps of an SM take."""
     share: float

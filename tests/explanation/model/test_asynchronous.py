@@ -14,7 +14,7 @@ from gpudissect.explanation.model.sm.engine import Work, run
 from gpudissect.machine_code import units
 from gpudissect.machine_code.instructions import Instruction
 from gpudissect.results.files import load as load_result
-from tests.explanation.model.test_engine import SM, load, step
+from tests.explanation.model.sm.test_engine import SM, load, step
 
 CARD = card_of(load_result(Path("docs/results/h200.json")))
 FENCE, WAIT = step(pipe="issue", stall=6), step(pipe="issue", stall=2, asynchronous=Asynchronous(None, 6, 0))

@@ -9,8 +9,8 @@ from gpudissect.explanation.model.phases import Events, events_of, kind_of, no_e
 from gpudissect.explanation.model.sample import empty_sample
 from gpudissect.explanation.model.sm.engine import Work, run
 from gpudissect.explanation.packing import Trace
+from tests.explanation.model.sm.test_engine import SM, step
 from tests.explanation.model.test_asynchronous import instruction
-from tests.explanation.model.test_engine import SM, step
 
 WAKING, LATENCY = 20, 281  # cycles: to a warp that waits; of the L2
 COPY = {"kind": "bulk", "l2_bytes": 1024.0, "link_bytes": 1024.0, "size": 1024.0, "in_l2": 1.0}

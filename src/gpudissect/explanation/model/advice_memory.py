@@ -5,12 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpudissect.explanation.model.occupancy import RESERVED_SHARED
 from gpudissect.explanation.model.requests import LINE, SECTOR, Requests, active
 from gpudissect.explanation.model.traffic import SampledWarp
 from gpudissect.explanation.model.trial import GLOBAL, Trial
 from gpudissect.explanation.result import Advice
+from gpudissect.explanation.rows import Ints, distinct_rows
 from gpudissect.explanation.sentences import source_of
 from gpudissect.machine_code.units import Use
 from gpudissect.units import format_bytes, format_bytes_rounded
@@ -72,26 +74,35 @@ def _coalescing(trial: Trial, requests: Mapping[int, Requests], access: str) -> 
     return f"{text}, or accumulate in shared memory: {format_bytes_rounded(size)} of words, {format_bytes(most)} fit"
 
 
-def _strides(trial: Trial, index: int) -> Iterator[tuple[int, set[float]]]:
-    """Active lanes of each sampled request of an instruction, and the strides in bytes between neighbouring ones."""
+def _strides(trial: Trial, index: int) -> tuple[Ints, Ints, NDArray[np.float64]]:
+    """Strides in bytes between neighbouring active lanes in sampled requests of an instruction.
+
+    Active lanes of each request, shape (requests,); number of the request and the stride of each pair of lanes, both
+    (pairs,).
+    """
     access = trial.assessment.accessed[index]
-    for warp in trial.assessment.facts.warps:
-        at = np.flatnonzero(warp.trace.accessed == access)
-        for offsets, is_active in zip(warp.trace.offsets[at], active(warp.trace.access_lanes[at]), strict=True):
-            lanes = np.flatnonzero(is_active)
-            yield lanes.size, set((np.diff(offsets[lanes]) / np.diff(lanes)).tolist())
+    traces = [(warp.trace, warp.trace.accessed == access) for warp in trial.assessment.facts.warps]
+    is_active = np.concatenate([active(trace.access_lanes[at]) for trace, at in traces])
+    offsets = np.concatenate([trace.offsets[at] for trace, at in traces])
+    request, lane = np.nonzero(is_active)
+    pairs = np.flatnonzero(request[1:] == request[:-1])
+    strides = np.diff(offsets[request, lane])[pairs] / np.diff(lane)[pairs]
+    return is_active.sum(axis=1), request[pairs], strides
 
 
 def _is_scattered(trial: Trial, index: int) -> bool:
     """Whether most requests of an instruction have no constant stride between neighbouring lanes."""
-    irregular = [len(each) > max(1, min(MAX_STRIDES, lanes // 2)) for lanes, each in _strides(trial, index)]
-    return bool(irregular) and sum(irregular) > len(irregular) / 2
+    lanes, request, strides = _strides(trial, index)
+    first, _ = distinct_rows(request, np.unique(strides, return_inverse=True)[1])
+    different = np.bincount(request[first], minlength=lanes.size)
+    irregular = different > np.maximum(1, np.minimum(MAX_STRIDES, lanes // 2))
+    return bool(irregular.size) and bool(irregular.mean() > 0.5)
 
 
 def _stride(trial: Trial, index: int) -> int | None:
     """The stride in bytes between neighbouring lanes that all requests of an instruction have; None if they differ."""
-    strides = set[float]().union(*(each for _, each in _strides(trial, index)))
-    stride = abs(next(iter(strides))) if len(strides) == 1 else 0.0
+    strides = np.unique(_strides(trial, index)[2])
+    stride = abs(float(strides[0])) if strides.size == 1 else 0.0
     return int(stride) if stride.is_integer() and stride else None
 
 

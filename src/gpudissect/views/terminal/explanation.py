@@ -1,5 +1,6 @@
 """An explanation on a terminal: one screen; on request the worksheet, the curve, the machine code and the rest."""
 
+import math
 import textwrap
 from collections.abc import Sequence
 
@@ -9,7 +10,7 @@ from rich.text import Text
 from gpudissect.explanation import sentences
 from gpudissect.explanation.result import Explanation, Line, Point
 from gpudissect.results.text import clean
-from gpudissect.units import format_ns
+from gpudissect.units import WARP_SIZE, format_ns
 from gpudissect.views.terminal.layout import fitting_table, print_table
 
 MAX_SCREEN_LINES = 30
@@ -21,7 +22,7 @@ MAX_FACT_LINES = 4
 MAX_BOUNDS = 2
 MAX_HOTTEST = 8
 MAX_WAITS = 2  # addresses of producers of an instruction
-WORKSHEET = ("unit", "instructions per warp", "cycles per SM", "share of the time")
+WORKSHEET = ("resource", "cycles per instruction", "instructions per warp", "cycles per warp", "share of the time")
 CURVE = ("warps", "blocks", "predicted", "bracket", "measured", "error", "Volkov", "roofline", "limited by")
 CURVE_OPTIONAL = ("blocks", "limited by", "bracket")
 CODE = (
@@ -111,16 +112,15 @@ def _print_tables(out: Console, explanation: Explanation) -> None:
 
 
 def worksheet_rows(explanation: Explanation) -> list[tuple[str, ...]]:
-    """A row of `WORKSHEET` for each unit (VV16 table 3.2)."""
-    return [
-        (
-            sentences.resource(row.unit),
-            sentences.number_of(row.instructions or None),
-            f"{row.cycles:.4g}",
-            f"{row.share:.0%}",
-        )
-        for row in explanation.worksheet
-    ]
+    """A row of `WORKSHEET` for each resource (VV16 table 3.4); cycles are those of an SM."""
+    warps = math.prod(explanation.grid) * -(-math.prod(explanation.block) // WARP_SIZE)
+    rows = []
+    for row in explanation.worksheet:
+        cycles = row.cycles / (warps / explanation.sms) if explanation.sms else None
+        per_instruction = cycles / row.instructions if cycles and row.instructions else None
+        numbers = (per_instruction, row.instructions or None, cycles)
+        rows.append((sentences.resource(row.unit), *map(sentences.number_of, numbers), f"{row.share:.0%}"))
+    return rows
 
 
 def curve_rows(explanation: Explanation) -> list[tuple[str, ...]]:
