@@ -15,7 +15,7 @@ from gpudissect.errors import GpudissectError, UsageError
 from gpudissect.estimate import Status
 from gpudissect.exports import export
 from gpudissect.results.model import Result
-from gpudissect.simulation.cache.geometry import Partition, Policy, PolicyKind
+from gpudissect.simulation.cache.geometry import Partition, Policy, PolicyKind, Prefetch
 from gpudissect.units import KIB, MIB
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS, unit_of
 from gpudissect.workload import Path
@@ -266,3 +266,13 @@ def test_a_fixed_order_of_victims_makes_a_round_trip():
     assert hierarchy_of(gpu).caches["l1"].policy == Policy(PolicyKind.ORDER, order=(2, 3, 2, 1, 2, 4))
     published = {(item.element, item.attribute): item.value for item in published_of(gpu)}
     assert published["l1", "replacement_policy"] == "order 2 3 2 1 2 4"
+
+
+@pytest.mark.parametrize("run", [1, 3])
+def test_what_the_l2_fetches_ahead_makes_a_round_trip(run):
+    gpu = gpu_with(found("l2", prefetch_reach=65536.0, prefetch_run=float(run)))
+    assert hierarchy_of(gpu).prefetch == Prefetch("l2", reach=65536, run=run - 1)
+
+
+def test_without_prefetch_nothing_is_fetched_ahead():
+    assert hierarchy_of(gpu_with(found("l2", prefetch_reach=0.0))).prefetch is None

@@ -15,7 +15,7 @@ from gpudissect.catalogue.load import MAX_FILE_BYTES, check, parse
 from gpudissect.catalogue.published import published_of
 from gpudissect.errors import CatalogueError, UsageError
 from gpudissect.estimate import Status
-from gpudissect.exports.gpu.caches import arrays, tlbs
+from gpudissect.exports.gpu.caches import arrays, prefetch, tlbs
 from gpudissect.exports.gpu.chip import chip, processor, shared_memory
 from gpudissect.exports.gpu.paths import known_caches, routes
 from gpudissect.exports.readings import MAX_NAME, Entry, Readings, documented_gpu, line
@@ -91,6 +91,8 @@ def _sections(readings: Readings) -> Iterator[Section]:
     yield from (_section(("tlbs", level), entries) for level, entries in levels.items())
     if walk:
         yield _section(("walk",), walk)
+    if "l2" in caches.caches and (ahead := prefetch(readings)):
+        yield _section(("prefetch",), ahead)
     if documented is not None:
         yield from (_section(name, body) for name, body in processor(readings, documented, caches.caches))
 
@@ -139,6 +141,8 @@ def _why_not_simulated(readings: Readings, finding: Finding, gpu: GpuTable) -> s
     if (element, attribute) in _PARTITION_FINDINGS:
         return "" if gpu.partition is not None else NO_PARTITIONS
     if attribute == "miss_penalty" and element in gpu.caches | gpu.views and element != "l2":
+        return ""
+    if attribute in ("prefetch_reach", "prefetch_run") and (gpu.prefetch or not readings.number(element, attribute)):
         return ""
     if attribute == "max_miss_rate" and _has_found_policy(element, gpu):
         return ""

@@ -91,6 +91,15 @@ def tlbs(readings: Readings) -> tuple[dict[str, Entries], Entries]:
     return levels, {} if penalty is None else {"penalty": penalty}
 
 
+def prefetch(readings: Readings) -> Entries:
+    """What the L2 fetches ahead of a run of misses; empty if nothing."""
+    reach, run = readings.entry("l2", "prefetch_reach"), readings.entry("l2", "prefetch_run")
+    if reach is None or run is None or not 0 < reach["value"] <= MAX_REACH or run["value"] < 1:
+        return {}
+    steps = {key: value - 1 if key in ("value", "low", "high") else value for key, value in run.items()}
+    return {"reach": reach, "run": steps}  # a run of n misses has n - 1 steps
+
+
 def _view(readings: Readings, element: str, owner: str, array: Entries) -> Entries:
     """A view repeats what was found for it, where that is the same as for the array."""
     same = {
