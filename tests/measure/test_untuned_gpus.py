@@ -1,5 +1,7 @@
 """GPUs beyond what the inference was tuned on: what it states at 0.95 or more is right."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -161,3 +163,16 @@ def test_latency_where_even_lines_are_faster_or_slower(even):
     whole, half = np.full(9, 20 + links // 2 * (even + odd)), np.full(9, 20 + links // 2 * even)
     latency = chase_latency(whole, links, half, links // 2)
     assert latency.cycles == pytest.approx(40, abs=1) and latency.low <= odd <= latency.high
+
+
+@pytest.mark.parametrize("hit", [180.0, 198.0])
+def test_an_l1_as_slow_as_the_l2_is_not_called_absent(hit):
+    hierarchy = gpu().hierarchy
+    near = replace(hierarchy.routes[Path.GLOBAL], latency=(hit, L2_HIT))
+    routes = {**hierarchy.routes, Path.GLOBAL: near}
+    device = SimulatedGpu(
+        replace(hierarchy, routes=routes), spec="sim:untuned", name="untuned", noise=Noise(), facts={}
+    )
+    capacity = next(each for each in run_survey(device, elements=("l1",)).findings if each.attribute == "capacity")
+    assert capacity.status is Status.NOT_FOUND
+    assert f"{hit + TIMER:.0f} cycles" in capacity.reason and f"{L2_HIT + TIMER:.0f} cycles" in capacity.reason

@@ -17,6 +17,7 @@ MAX_PLATEAU_DEVIATION = 0.22  # relative distance of a sample from the median of
 UNKNOWN_BELOW_MISSES = (0.30, 0.08)  # band of unknown accesses below the fastest misses, in shares of the gap
 UNKNOWN_ABOVE_MISSES = 0.15  # distance above the slowest misses, in shares of the distance from hits to misses
 MIN_NEXT_RATIO = 4  # largest footprint of the next level to that of a level
+EQUAL_CYCLES = 1.5  # by which medians of the same level differ
 MAX_LATENCY_RATIO = 0.85  # hit latency of a level relative to that of the next
 
 
@@ -175,9 +176,7 @@ def name_levels(
     absent: dict[str, Absence] = {}
     for i, element in enumerate(elements):
         if i >= len(private):
-            next_level = "memory" if l2 is None else "the L2"
-            cycles = plateaus[min(i, len(plateaus) - 1)].median
-            absent[element] = Absence(f"no footprint is served faster than by {next_level} ({cycles:.0f} cycles)")
+            absent[element] = _absence(plateaus[min(i, len(plateaus) - 1)].median, l2)
             continue
         hit = private[i]
         behind = plateaus[i + 1] if i + 1 < len(plateaus) else None
@@ -187,6 +186,15 @@ def name_levels(
         fetch = fetch_granularity(seconds, bounds.hit_max if bounds else max_hit_cycles(hit))
         found.append(Level(element, path, False, hit, behind, bounds, fetch, evidence, nearest=not found))
     return Levels(path, tuple(found), absent)
+
+
+def _absence(cycles: float, l2: Level | None) -> Absence:
+    """Why no cache is named whose accesses would take less than these cycles, the median of the plateau of the next."""
+    if l2 is not None and cycles < l2.hit.median - EQUAL_CYCLES:
+        both = f"the fastest accesses ({cycles:.0f} cycles) and those of the L2 ({l2.hit.median:.0f} cycles)"
+        return Absence(f"{both} are too close to tell another cache from the L2", Status.NOT_FOUND)
+    next_level = "memory" if l2 is None else "the L2"
+    return Absence(f"no footprint is served faster than by {next_level} ({cycles:.0f} cycles)")
 
 
 def largest_before(l2: Level, plateaus: Sequence[Plateau]) -> int | None:
