@@ -28,7 +28,7 @@ from gpudissect.measure.truth import truth_of
 from gpudissect.results.verdict import weights_agree
 from gpudissect.survey.run import run_survey
 
-ELEMENTS = ("l1", "texture", "l2", "dram", "tlb_l1", "tlb_l2", "tlb_l3", "hierarchy")
+ELEMENTS = ("l1", "texture", "l2", "dram", "tlb_l1", "tlb_l2", "tlb_l3", "page_table", "hierarchy")
 GEOMETRY = ("line_size", "fetch_granularity", "capacity", "sets", "ways", "index_function")
 PARTITIONED_ONLY = {("l2", "segment_size"), ("l2", "far_latency"), ("dram", "near_latency"), ("dram", "far_latency")}
 """Must not be found on a GPU whose L2 has one part."""
@@ -102,7 +102,7 @@ def survey_random_gpu(seed: int, untuned: bool = False) -> Surveyed:
     for found in survey.findings:
         name = (found.element, found.attribute)
         is_absent = name in PARTITIONED_ONLY and gpu.hierarchy.partition is None
-        if name in true_values or found.element.startswith("tlb") or is_absent:
+        if name in true_values or found.element.startswith(("tlb", "page_table")) or is_absent:
             truth = true_values.get(name)
             answers.append(
                 Answer(seed, found, truth, _is_right(found, truth) if found.status is Status.FOUND else None)

@@ -209,6 +209,13 @@ def spectrum() -> Figure:
     return overlay(title, ("pattern P", ""), CYCLES, {"GTX 780": (patterns, cycles)}, kind=Kind.BARS)
 
 
+def page_window() -> Figure:
+    columns = _columns(_survey("gtx780", "page_table"), "added cycles against offset, in rising and in falling order")
+    groups = {f"in {order} order": (columns["offset"], columns[order]) for order in ("rising", "falling")}
+    title = "Cycles that a page walk adds: windows of 512 MiB begin where rising order is slow"
+    return overlay(title, ("offset", "B"), ("added", "cycles"), groups, kind=Kind.DOTS)
+
+
 def bandwidth() -> Figure:
     survey = _survey("gtx980", "dram")
     columns = _columns(survey, "read bandwidth by configuration")
@@ -305,6 +312,7 @@ PICTURES: Mapping[str, Callable[[], Figure]] = {
         instruction_caches,
         clusters,
         prediction,
+        page_window,
         spectrum,
         bandwidth,
         banks,

@@ -47,6 +47,7 @@ ELEMENTS = (
     *CACHES[3:],
     *("shared", "dram"),
     *TLBS,
+    "page_table",
     *("icache_l0", "icache_l1", "icache_l15"),
     *("spectrum_global", "spectrum_global_l2"),
     *("cluster", "tma", "hierarchy", "curves", "launch", "lsu", "issue", "registers"),

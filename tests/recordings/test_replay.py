@@ -26,6 +26,7 @@ NEWER_THAN_RECORDINGS = (
     "widths.dram",
     "memory_latency.",
     "prefetch.",
+    "window.",
     "bandwidth.readonly",
     "bandwidth.texture",
 )

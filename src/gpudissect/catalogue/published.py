@@ -99,6 +99,9 @@ def _numbers(gpu: GpuTable) -> Entries:
         yield from _of("launch", gpu.launch, tuple(type(gpu.launch).model_fields))
     for tlb, table in gpu.tlbs.items():
         yield from _of(tlb, table, TLB_ATTRIBUTES)
+    if gpu.page_window is not None:
+        yield "page_table", "window", gpu.page_window.size
+        yield "page_table", "switch_penalty", gpu.page_window.penalty
     yield "dram", "capacity", gpu.chip.memory_size
     for name, attributes in gpu.published.items():
         yield from ((name, attribute, entry) for attribute, entry in attributes.items())

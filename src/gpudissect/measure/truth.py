@@ -42,6 +42,9 @@ def truth_of(hierarchy: Hierarchy) -> Truth:
         ("texture", "shared_with"): "nothing",
         **_tlb_truth(hierarchy.tlbs, hierarchy.tlb_walk_penalty),
     }
+    if hierarchy.page_window is not None and hierarchy.tlbs:
+        window = hierarchy.page_window
+        truth |= {("page_table", "window"): window.size, ("page_table", "switch_penalty"): window.penalty}
     for name, cache, cycles in (("l1", l1, l1_hit), ("texture", texture, texture_hit), ("l2", l2, hit)):
         truth |= {(name, "line_size"): cache.line, (name, "fetch_granularity"): cache.sector}
         truth |= {(name, "capacity"): cache.capacity, (name, "hit_latency"): cycles}

@@ -32,6 +32,7 @@ SHOWN_ATTRIBUTES = {
     "misses against footprint": ("capacity",),
     "latency against footprint": ("miss_penalty",),
     "hits against distance of a second access": ("line_size",),
+    "added cycles against offset, in rising and in falling order": ("window", "switch_penalty"),
     "latency against throughput": ("contention_base", "contention_rise", "contention_ceiling"),
 }
 """Attributes that a series of an experiment shows, by its name, though the finding may rest on other evidence."""
