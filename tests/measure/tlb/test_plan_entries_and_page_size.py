@@ -124,6 +124,15 @@ def test_the_penalty_of_a_tlb_whose_reach_exceeds_a_window():
     assert_level(findings(gpu([tlb(64, 16 * MIB)], window=WINDOW))[0], 64, 16 * MIB, 60.0)
 
 
+@pytest.mark.parametrize(("ways", "policy"), [((3, 4, 3, 3), "random"), ((2, 3, 2, 2, 3, 2, 3, 2), "srrip")])
+def test_a_window_of_few_pages_is_no_second_tlb_behind_one_in_sets(ways, policy):
+    """Pages far apart change the window in order as well; those of the first TLB are found to be smaller later."""
+    sets = Tlb(ways, 4 * MIB, Index(IndexKind.MODULO), Policy(PolicyKind(policy)), 0.0)
+    first, second, _ = findings(gpu([sets], window=PageWindow(124 * MIB, 211.0), walk=19.0, limit=8 * GIB), 12)
+    assert sizes(first) in (None, [sum(ways), 4 * MIB, sum(ways) * 4 * MIB])
+    assert sizes(second) is None
+
+
 def test_a_gpu_without_tlbs_has_none():
     """Its L2 has room for a line of each of all these pages only if they do not leave sets of it empty."""
     levels = findings(gpu([], walk=0.0, noise=Noise(seed=3, jitter=0.3, outliers=0.01, drift=0.002)))

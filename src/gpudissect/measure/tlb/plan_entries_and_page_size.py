@@ -23,6 +23,7 @@ from gpudissect.measure.tlb.infer_miss_penalty import (
     PENALTY_ERROR,
     MissCosts,
     MissPenalty,
+    Penalties,
     TlbLevel,
     next_miss_penalty,
 )
@@ -48,6 +49,7 @@ SCATTER_RANGE = 16  # pages from which scattered ones are chosen, in entries
 MAX_SET_RATIO = 4  # times as many pages half as far apart as fit: they cannot all fit
 PAGE_POSITIONS = 64  # in a page at which a line may be
 PLACEMENT = "depends on the physical pages, which differ from process to process"
+NO_LARGER = "what is slower reaches no further than the TLB before: slower misses of that TLB, no level of their own"
 METHOD = "chains of one line per page compared with the same lines a few pages at a time"
 
 
@@ -81,6 +83,8 @@ def tlb_plan(element: str, bench: Bench, known: Known) -> Plan:
         return Outcome(without(Status.AMBIGUOUS, element, str(undecided), *ATTRIBUTES))
     if isinstance(level, str):
         return Outcome(without(Status.NOT_FOUND, element, level, *ATTRIBUTES))
+    if last is not None and level.entries * level.page_size <= last.entries * last.page_size:
+        return Outcome(without(Status.NOT_FOUND, element, NO_LARGER, *ATTRIBUTES))
     certain = level.page_size > MIN_PAGE_SIZE and search.limit // level.page_size > level.entries
     return Outcome(_estimates(element, level, last, certain), level)
 
@@ -132,26 +136,40 @@ class _Search:
             self.next_entries = entries
             return (yield from self.level(nearer, spacing, 1, entries))
         page, miss, entries = yield from self.smallest_distance(spacing, miss, entries)
-        (ordered,) = yield from self.at(page).visits([self.overflow(entries, page)], LAPS)
-        if (slow := float(np.mean(ordered >= miss.threshold))) < MIN_MISS_SHARE:
-            # Slow in random order only are changes of the page-table window; the penalty without them is smaller.
-            smaller = next_miss_penalty([ordered], self.last_miss, self.at(page).noise)
-            if smaller is None:
-                size = format_bytes(entries * page)
-                return (
-                    f"with twice {size} in order, {slow:.0%} of accesses are slower; with a TLB half or more would be: "
-                    "they may change the window of the page table (MC16 s5.2, P6), or lines conflict in the L2"
-                )
-            miss, slow = smaller, float(np.mean(ordered >= smaller.threshold))
+        ordered, slower = yield from self.in_order(entries, page, miss)
+        if isinstance(slower, str):
+            return slower
+        miss, slow = slower, float(np.mean(ordered >= slower.threshold))
         slowest = float(np.median(ordered[ordered >= miss.threshold]))
         if self.next_entries is None and slowest > (1 + MIN_STEP_SHARE) * miss.cycles + MIN_STEP_CYCLES:
             self.next_entries = entries + max(1, entries // 8)  # twice as many overflow the next level too
         if page == spacing:
             page, entries = yield from self.wider_pages(spacing, miss, entries)
         yield from self.check_packed(page, miss, entries, slow)
+        before = page
         page, entries = yield from self.smaller_pages(page, miss, entries)
+        if page < before and self.overflow(entries, page).size == 2 * entries:
+            # Pages far apart change the window in order as well.
+            _, slower = yield from self.in_order(entries, page, miss)
+            if isinstance(slower, str):
+                return slower
         costs = yield from self.repeat_costs(self.overflow(entries, page), page, miss)
         return TlbLevel(miss, costs, page, entries, (*self.evidence, *costs.evidence))
+
+    def in_order(self, entries: int, page: int, miss: MissPenalty) -> Ask[tuple[Penalties, MissPenalty | str]]:
+        """Penalties of pages in order, and that of a miss among them; or why these are no misses of a TLB.
+
+        Slow in random order only are changes of the page-table window; the penalty without them is smaller.
+        """
+        (ordered,) = yield from self.at(page).visits([self.overflow(entries, page)], LAPS)
+        if (slow := float(np.mean(ordered >= miss.threshold))) >= MIN_MISS_SHARE:
+            return ordered, miss
+        smaller = next_miss_penalty([ordered], self.last_miss, self.at(page).noise)
+        size = format_bytes(entries * page)
+        return ordered, smaller or (
+            f"with twice {size} in order, {slow:.0%} of accesses are slower; with a TLB half or more would be: they "
+            "may change the window of the page table (MC16 s5.2, P6), or lines conflict in the L2"
+        )
 
     def overflow(self, entries: int, page: int) -> Pages:
         """Pages that the level does not hold, twice as many as it has entries unless the next level holds fewer."""
