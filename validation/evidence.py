@@ -105,8 +105,8 @@ simulated, is involved.
 ## Printed but not compared
 
 - MC16: the bars of figure 14 (the text has two of their ratios), efficiencies of tables 6 and 7, the cost of reading
-  the clock and of storing (s4.2), the read-only mapping of Maxwell (s4.3), the irregular index of the L2 (s4.6), the
-  window of 512 MB and the place of the TLBs (s5.2). `discover` reports none of these.
+  the clock and of storing (s4.2), the read-only mapping of Maxwell (s4.3), the irregular index of the L2 (s4.6).
+  `discover` reports none of these.
 - MC14: its curves, except the highest miss rate of figure 9 and the counts of figure 11.
 - HC13: its curves, except the sizes at which they become flat.
 - MT22: figures 4.5, 4.6, 4.10 to 4.13 and 4.21 to 4.26, which have no numbers in the text.

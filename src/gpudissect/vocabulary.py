@@ -40,6 +40,12 @@ PATHS = {
 }
 """Caches of an SM that each path leads through, nearest first, by value of `gpudissect.workload.Path`."""
 
+TRANSLATED = ("l1", "readonly", "texture")
+"""Caches of which it is found whether hits are translated."""
+
+EVERY_ACCESS, MISSES_ONLY = "every access", "misses only"
+"""Values of the attribute ``translated``."""
+
 ELEMENTS = (
     "timer",
     *CACHES[:3],

@@ -276,3 +276,14 @@ def test_what_the_l2_fetches_ahead_makes_a_round_trip(run):
 
 def test_without_prefetch_nothing_is_fetched_ahead():
     assert hierarchy_of(gpu_with(found("l2", prefetch_reach=0.0))).prefetch is None
+
+
+@pytest.mark.parametrize(("accesses", "position"), [("every access", 0), ("misses only", 1)])
+def test_the_place_of_the_tlbs_and_the_page_table_window(accesses, position):
+    tlb = found("tlb_l1", entries=16, page_size=2 * MIB, miss_penalty=30.0)
+    window = found("page_table", window=512 * MIB, switch_penalty=266.0)
+    gpu = gpu_with(tlb | window | found("l1", translated=accesses))
+    hierarchy = hierarchy_of(gpu)
+    assert hierarchy.routes[Path.GLOBAL].translated_from == position and gpu.paths["global"].translated_from.source
+    assert (hierarchy.page_window.size, hierarchy.page_window.penalty) == (512 * MIB, 266.0)
+    assert "page_table" not in gpu.published

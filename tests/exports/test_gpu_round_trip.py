@@ -18,7 +18,8 @@ RANDOM = {(name, what) for name in ("l1", "readonly", "texture") for what in ("m
 """With random victims chance decides how many misses there are, and whether a policy shows."""
 MORE_TAGS_THAN_LINES = {("l1", what) for what in ("sets", "ways", "index_function", "max_miss_rate")}
 """An H200's L1 has tags for more lines than it has room for, which no simulated cache has."""
-TRANSLATED = {("dram", "wide_latency")}  # the share of TLBs, if those were not found
+TRANSLATED = {("dram", "wide_latency"), *((name, "translated") for name in ("l1", "readonly", "texture"))}
+"""What TLBs show, if those were not among the elements."""
 PATHS = {(element, "memory_latency") for element in ("texture", "constant_l1")}
 NOT_IN_A_FILE = {("shared", "conflict_latency"), ("l1", "write_rate"), *PATHS}
 """A result has no numbers for half warps, nor for an L2 that was not measured; a file has one memory latency."""

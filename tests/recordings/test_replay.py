@@ -27,6 +27,7 @@ NEWER_THAN_RECORDINGS = (
     "memory_latency.",
     "prefetch.",
     "window.",
+    "translation.",
     "bandwidth.readonly",
     "bandwidth.texture",
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gpudissect.catalogue.build import index_of
 from gpudissect.estimate import Value
 from gpudissect.simulation.cache.index import canonical
-from gpudissect.vocabulary import ELEMENTS, unit_of
+from gpudissect.vocabulary import ELEMENTS, EVERY_ACCESS, MISSES_ONLY, PATHS, TRANSLATED, unit_of
 from gpudissect.workload import Path
 
 if TYPE_CHECKING:
@@ -130,6 +130,7 @@ def _derived(gpu: GpuTable) -> Iterator[Published]:
     for element, table, line in tables:
         yield from _structure(element, table, line)
     yield from _tlb_penalties(gpu)
+    yield from _translated(gpu)
     for element, view in gpu.views.items():
         if view.of.source is not None:
             yield from _shared_with(gpu, element, view.of)
@@ -158,6 +159,15 @@ def _shared_with(gpu: GpuTable, element: str, of: Sourced[str]) -> Iterator[Publ
     for name in (element, of.value):
         others = [other for other in ELEMENTS if other in sharing and other != name]
         yield Published(name, "shared_with", ", ".join(others), source=of.source or "")
+
+
+def _translated(gpu: GpuTable) -> Iterator[Published]:
+    """Which accesses to the nearest cache of a path are translated."""
+    for path, (element, *_) in PATHS.items():
+        table = gpu.paths.get(Path(path))
+        entry = table.translated_from if table is not None and element in table.caches else None
+        if entry is not None and entry.source is not None and element in TRANSLATED:
+            yield _published(element, "translated", EVERY_ACCESS if entry.value == 0 else MISSES_ONLY, entry)
 
 
 def _tlb_penalties(gpu: GpuTable) -> Iterator[Published]:

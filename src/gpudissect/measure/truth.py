@@ -7,9 +7,10 @@ import numpy as np
 from gpudissect.estimate import Value
 from gpudissect.measure.cache.plan_policy import RATE_SIZES
 from gpudissect.measure.cache.plan_sets import MIN_INDEX_SPAN
-from gpudissect.simulation.cache.geometry import Cache, Hierarchy, PolicyKind, Tlb
+from gpudissect.simulation.cache.geometry import Cache, Hierarchy, PolicyKind, Route, Tlb
 from gpudissect.simulation.cache.index import canonical
 from gpudissect.simulation.cache.models import CacheModel
+from gpudissect.vocabulary import EVERY_ACCESS, MISSES_ONLY
 from gpudissect.workload import Path
 
 WARMUP_LAPS, MIN_RATE_LAPS, RATE_ACCESSES = 10, 10, 1 << 17
@@ -42,6 +43,9 @@ def truth_of(hierarchy: Hierarchy) -> Truth:
         ("texture", "shared_with"): "nothing",
         **_tlb_truth(hierarchy.tlbs, hierarchy.tlb_walk_penalty),
     }
+    if hierarchy.tlbs:
+        truth |= {("l1", "translated"): _translated(hierarchy.routes[Path.GLOBAL])}
+        truth |= {("texture", "translated"): _translated(hierarchy.routes[Path.TEXTURE])}
     if hierarchy.page_window is not None and hierarchy.tlbs:
         window = hierarchy.page_window
         truth |= {("page_table", "window"): window.size, ("page_table", "switch_penalty"): window.penalty}
@@ -65,6 +69,11 @@ def truth_of(hierarchy: Hierarchy) -> Truth:
     if hierarchy.prefetch is not None:
         truth.pop((hierarchy.prefetch.cache, "max_miss_rate"), None)
     return truth
+
+
+def _translated(route: Route) -> str:
+    """Accesses to the nearest cache of a route that go through the TLBs."""
+    return MISSES_ONLY if route.translated_from else EVERY_ACCESS
 
 
 def _tlb_truth(tlbs: tuple[Tlb, ...], walk: float) -> Truth:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 CLOSE_CYCLES = 1.0
 _SIZES = (
-    *("memory_size", "shared_per_sm", "shared_per_block", "constant_size", "capacity", "page_size", "reach"),
+    *("memory_size", "shared_per_sm", "shared_per_block", "constant_size", "capacity", "page_size", "reach", "size"),
     "segment_size",
 )
 _HEADER = """\
@@ -91,6 +91,9 @@ def _sections(readings: Readings) -> Iterator[Section]:
     yield from (_section(("tlbs", level), entries) for level, entries in levels.items())
     if walk:
         yield _section(("walk",), walk)
+        size, penalty = (readings.entry("page_table", name) for name in ("window", "switch_penalty"))
+        if size is not None and penalty is not None:
+            yield _section(("page_window",), {"size": size, "penalty": penalty})
     if "l2" in caches.caches and (ahead := prefetch(readings)):
         yield _section(("prefetch",), ahead)
     if documented is not None:

@@ -5,8 +5,8 @@ from typing import Any
 
 from gpudissect.estimate import Status
 from gpudissect.exports.gpu.caches import Arrays
-from gpudissect.exports.readings import Entry, Readings, assumed, line, round_cycles
-from gpudissect.vocabulary import PATHS
+from gpudissect.exports.readings import Entry, Readings, assumed, line, round_cycles, sourced
+from gpudissect.vocabulary import EVERY_ACCESS, MISSES_ONLY, PATHS
 from gpudissect.workload import Path
 
 ASSUMED_CYCLES = 30  # more than the previous level
@@ -32,10 +32,18 @@ def routes(readings: Readings, arrays: Arrays, has_tlbs: bool) -> tuple[dict[Pat
             unsupported[path] = line(missing.get(path.value) or NO_FINDING)
             continue
         if has_tlbs and "memory_latency" in table:
-            private = sum(element != "l2" for element in table["caches"])
-            table["translated_from"] = assumed(private, "TLBs are taken to be looked up after the caches of the SM")
+            table["translated_from"] = _translated_from(readings, table["caches"])
         paths[path] = table
     return paths, unsupported
+
+
+def _translated_from(readings: Readings, caches: Sequence[str]) -> Entry:
+    """Position in `caches` before which the TLBs are looked up."""
+    private = sum(element != "l2" for element in caches)
+    accesses = readings.text(caches[0], "translated") if private else None
+    if accesses in (EVERY_ACCESS, MISSES_ONLY):
+        return sourced(0 if accesses == EVERY_ACCESS else 1, readings.source)
+    return assumed(private, "TLBs are taken to be looked up after the caches of the SM")
 
 
 def _route(readings: Readings, arrays: Arrays, path: Path) -> dict[str, Any] | None:
