@@ -328,7 +328,7 @@ def _random() -> Iterator[Row]:
         known_rates = [rate for rate in random_bandwidth(gpu) if isfinite(rate)]
         ratio = max(known_rates) / min(known_rates)
         what = f"{vv16.generation(gpu)}: throughput falls with the array{sizes}"
-        note = "TLBs are not simulated in mixes" if ratio < 2 else ""
+        note = "no paper prints the rate of page walks" if ratio < 2 else ""
         yield Row("s6.7, figure 6.6", what, "by 25 or 100", f"by {ratio:.3g}", note=note)
 
 

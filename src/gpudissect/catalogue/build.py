@@ -32,6 +32,7 @@ def hierarchy_of(gpu: GpuTable, alternative: bool = False) -> geometry.Hierarchy
         tlbs=tuple(_tlb(gpu.tlbs[level], alternative) for level in sorted(gpu.tlbs)),
         tlb_walk_penalty=walk.penalty.value if walk else 0.0,
         tlb_cold_walk_penalty=walk.cold_penalty.value if walk and walk.cold_penalty else None,
+        tlb_walk_interval=walk.interval.value if walk and walk.interval else None,
         page_window=geometry.PageWindow(**_values(window)) if window else None,
         prefetch=geometry.Prefetch(_array(gpu, prefetch.cache), **_values(prefetch)) if prefetch else None,
         rows=geometry.Rows(**_values(gpu.rows)) if gpu.rows else None,

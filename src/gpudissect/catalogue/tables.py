@@ -116,10 +116,14 @@ class PathTable(Table):
 
 
 class WalkTable(Table):
-    """Cycles of a miss in every TLB level, penalties included; `cold_penalty` instead if memory serves the data."""
+    """Cycles of a miss in every TLB level, penalties included; `cold_penalty` instead if memory serves the data.
+
+    `interval`: cycles between two walks of all SMs at full load.
+    """
 
     penalty: Sourced[Cycles]
     cold_penalty: Sourced[Cycles] | None = None
+    interval: Sourced[Cycles] | None = None
 
 
 class WindowTable(Table):

@@ -128,8 +128,20 @@ def _random_cost(operation: Operation, mix: Mix, processor: Processor, hierarchy
     size, bandwidth, variability = WARP_SIZE * SECTOR_BYTES, tier.bandwidth.read, tier.variability
     if tier.name == "dram":
         size, bandwidth, variability = WARP_SIZE * WORD_BYTES, memory.random_bandwidth, memory.random_variability
-    queue = Queue(tier.name, size / (bandwidth * _share(mix, processor)), variability)
+    service = size / (bandwidth * _share(mix, processor))
+    misses = tlb_miss_share(mix.footprint, hierarchy)
+    if misses and hierarchy.tlb_walk_interval is not None:
+        latency += hierarchy.tlb_walk_penalty * (1 - (1 - misses) ** WARP_SIZE)  # the load awaits its slowest lane
+        sms = min(mix.sms or processor.sms, processor.sms)  # that share the page walkers
+        service = max(service, WARP_SIZE * misses * hierarchy.tlb_walk_interval * sms)
+    queue = Queue(tier.name, service, variability)
     return Cost(operation.pipe, operation.interval, latency, slots=operation.slots, queue=queue)
+
+
+def tlb_miss_share(footprint: int, hierarchy: Hierarchy) -> float:
+    """Share of random accesses to `footprint` bytes that miss every TLB, whatever their policies and sets."""
+    reach = max((sum(tlb.ways) * tlb.page for tlb in hierarchy.tlbs), default=math.inf)
+    return max(0.0, 1 - reach / footprint)
 
 
 def _shared_tier(tiers: list[Tier], mix: Mix) -> Tier:

@@ -230,7 +230,8 @@ class Hierarchy:
 
     `tlb_walk_penalty` (cycles) is the cost of a miss in every TLB level, instead of the levels' own penalties;
     `tlb_cold_walk_penalty` that when the data come from memory, as then the page table does too (MC14 table 3: P5 costs
-    far more than P3 and P4 explain). None: no difference.
+    far more than P3 and P4 explain). None: no difference. `tlb_walk_interval` (cycles of the GPU) is the time between
+    two walks at full load, which limits random accesses of all SMs (VV16 s6.7); None for no limit.
     """
 
     caches: Mapping[str, Cache]
@@ -238,6 +239,7 @@ class Hierarchy:
     tlbs: tuple[Tlb, ...] = ()
     tlb_walk_penalty: float = 0.0
     tlb_cold_walk_penalty: float | None = None
+    tlb_walk_interval: float | None = None
     page_window: PageWindow | None = None
     prefetch: Prefetch | None = None
     rows: Rows | None = None
