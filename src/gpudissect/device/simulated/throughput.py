@@ -5,7 +5,7 @@ with most blocks; of bandwidth that all SMs share it gets its share of the runni
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from gpudissect.device.simulated.noise import Noise
 from gpudissect.errors import DeviceError, OutOfMemory, UnsupportedWorkload
 from gpudissect.simulation.cache.geometry import Hierarchy
 from gpudissect.simulation.sm.description import Launches, Pipe, Processor
-from gpudissect.simulation.sm.engine import MIN_ITERATIONS, Cost, Job, Queue, run_long
+from gpudissect.simulation.sm.engine import MIN_ITERATIONS, Cost, Job, Queue, Run, run_long
 from gpudissect.trace import Array
 from gpudissect.units import WARP_SIZE, format_bytes
 from gpudissect.workload import Clock, Instruction, Launch, LaunchMethod, Mix, Path, Stream, Transfer
@@ -35,6 +35,7 @@ MAX_MIX_ISSUES = 1 << 15  # the same for mixes
 MAX_SAMPLED_ISSUES = 1 << 21  # the same for mixes with timed loads
 MAX_MIN_ISSUES = 1 << 26  # of any mix, however long its body: some seconds
 MAX_WAVES_ISSUES = 1 << 25  # of mixes in several waves, which are simulated to the end
+MAX_KEPT = 256  # runs of mixes
 MAX_CLOCK_OFFSET = 1 << 20  # cycles between the clocks of two SMs
 STREAM_DEVIATION = 0.01  # relative standard deviation of runs at a jitter of 1
 LAUNCH_DEVIATION = {Clock.HOST: 0.1, Clock.GPU: 0.002}
@@ -78,6 +79,7 @@ class SimulatedSms:
     name: str  # of the GPU
     shared: tuple[int, int]  # bytes of shared memory of an SM and of a block
     limits: Mapping[Path, int]  # bytes per path
+    _repeated: dict[Mix, Run] = field(default_factory=dict, repr=False, compare=False)
 
     def run(self, workload: Mix | Stream | Launch, seed: int) -> dict[str, Array]:
         """The arrays of a workload's trace; `seed` and that of the noise determine all randomness.
@@ -98,9 +100,7 @@ class SimulatedSms:
         sms = processor.sms if mix.sms is None else mix.sms
         per_block = mix.block_size // WARP_SIZE
         blocks = mix.waves * mix.warps // per_block
-        costs = mix_costs(mix, processor, self.hierarchy)
-        job = Job(costs, mix.warps, per_block, mix.iterations, mix.ilp, blocks, mix.sampled)
-        run = run_long(processor, job, MAX_SAMPLED_ISSUES if mix.sampled else MAX_MIX_ISSUES, seed)
+        run = self._repeated.get(mix) or self._run_mix(mix, per_block, blocks, seed)
         rng = np.random.default_rng([seed, self.noise.seed])
         durations = self.noise.disturb(np.tile(run.end - run.begin, (sms, 1)).astype(np.float64), rng)
         begins = rng.integers(0, MAX_CLOCK_OFFSET, size=(sms, 1)) + run.begin
@@ -119,6 +119,17 @@ class SimulatedSms:
             arrays |= {"latency": latency, "count": run.samples[latency], "overhead": np.zeros(1, dtype=np.int64)}
             arrays["overflow_count"] = run.samples[-1:]
         return arrays
+
+    def _run_mix(self, mix: Mix, per_block: int, blocks: int, seed: int) -> Run:
+        """Run the warps of an SM; without random service times the run is kept for repetitions of the mix."""
+        costs = mix_costs(mix, self.processor, self.hierarchy)
+        job = Job(costs, mix.warps, per_block, mix.iterations, mix.ilp, blocks, mix.sampled)
+        run = run_long(self.processor, job, MAX_SAMPLED_ISSUES if mix.sampled else MAX_MIX_ISSUES, seed)
+        if not any(cost.queue is not None and cost.queue.is_random for cost in costs):
+            if len(self._repeated) == MAX_KEPT:
+                self._repeated.pop(next(iter(self._repeated)))
+            self._repeated[mix] = run
+        return run
 
     def _check_mix(self, mix: Mix) -> None:
         processor, name = self.processor, self.name

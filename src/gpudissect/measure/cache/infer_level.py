@@ -192,7 +192,7 @@ def _absence(cycles: float, l2: Level | None) -> Absence:
     """Why no cache is named whose accesses would take less than these cycles, the median of the plateau of the next."""
     if l2 is not None and cycles < l2.hit.median - EQUAL_CYCLES:
         both = f"the fastest accesses ({cycles:.0f} cycles) and those of the L2 ({l2.hit.median:.0f} cycles)"
-        return Absence(f"{both} are too close to tell another cache from the L2", Status.NOT_FOUND)
+        return Absence(f"{both} are too close to separate another cache from the L2", Status.NOT_FOUND)
     next_level = "memory" if l2 is None else "the L2"
     return Absence(f"no footprint is served faster than by {next_level} ({cycles:.0f} cycles)")
 

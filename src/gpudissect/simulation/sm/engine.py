@@ -26,6 +26,11 @@ class Queue:
     variability: float = 0.5
     awaited: bool = True
 
+    @property
+    def is_random(self) -> bool:
+        """Whether service times vary."""
+        return self.variability > 0.5
+
 
 @dataclass(frozen=True)
 class Cost:
