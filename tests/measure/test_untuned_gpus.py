@@ -27,12 +27,14 @@ from gpudissect.simulation.cache.geometry import (
 )
 from gpudissect.survey.run import run_survey
 from gpudissect.workload import Path
+from tests.support.driving import estimates
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 LRU, FIFO = Policy(PolicyKind.LRU), Policy(PolicyKind.FIFO)
 PLAIN = Index(IndexKind.MODULO)
 L1_HIT, L2_HIT, MEMORY, TIMER = 33.0, 200.0, 440.0, 12.0
 NEAR_CERTAIN = 0.95
+HOME = sum(1 << bit for bit in (9, 12, 14, 17, 20))  # address bits whose parity is the home of a line
 PAGES = (Tlb((16,), 2 * MIB, PLAIN, LRU, 100.0),)
 
 
@@ -113,6 +115,29 @@ def test_home_partitions_by_low_or_high_bits(mask):
     found, wrong = surveyed(gpu(l2=2 * MIB, partition=Partition("l2", mask, 80.0, 150.0)), "l2", "dram")
     assert wrong == []
     assert found["dram", "near_latency"].value == pytest.approx(MEMORY, abs=3)
+
+
+@pytest.mark.parametrize("walk", [100.0, 230.0])
+def test_page_walks_within_a_partition_of_the_l2_are_no_hits_in_the_other(walk):
+    tlbs = (Tlb((32,), 64 * KIB, PLAIN, LRU, walk),)
+    device = gpu(l2=3 * MIB, tlbs=tlbs, partition=Partition("l2", HOME, 150.0, 180.0))
+    assert estimates(device, ["latency.l2"])["l2", "far_latency"].status is Status.NOT_FOUND
+
+
+def test_the_size_of_an_l2_whose_far_partition_was_not_found_is_a_range():
+    tlbs = (Tlb((32,), 64 * KIB, PLAIN, LRU, 100.0),)
+    device = gpu(l2=3 * MIB, tlbs=tlbs, partition=Partition("l2", HOME, 150.0, 180.0))
+    found = estimates(device, ["capacity.l2"])
+    assert found["l2", "segment_size"].status is Status.NOT_FOUND
+    assert found["l2", "capacity"].low <= 6 * MIB <= found["l2", "capacity"].high
+
+
+@pytest.mark.parametrize("tlbs", [PAGES, (Tlb((16,), 128 * KIB, PLAIN, LRU, 185.0),)], ids=["large pages", "small"])
+def test_memory_behind_an_l2_that_fetches_the_next_lines(tlbs):
+    """Half of the first accesses in random order find their line fetched ahead."""
+    found, wrong = surveyed(gpu(line=32, tlbs=tlbs, prefetch=Prefetch("l2", 256, run=0)), "l2", "dram", "tlb_l1")
+    assert wrong == [] and found["l2", "hit_latency"].value == pytest.approx(L2_HIT, abs=1)
+    assert found["dram", "hit_latency"].value == pytest.approx(MEMORY, abs=3)
 
 
 @pytest.mark.parametrize("page", [32 * KIB, 128 * KIB])

@@ -12,7 +12,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.access_patterns import footprint
 from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.cache.plan_latency import FROM_ONE_SM, L2_TIMING, L2Timing, latency_estimate
-from gpudissect.measure.cache.plan_levels import L2, absent, level_of, levels_of
+from gpudissect.measure.cache.plan_levels import L2, SPARSE_STRIDE, absent, level_of, levels_of
 from gpudissect.measure.infer_confidence import BRACKETED, UNTRIED
 from gpudissect.measure.infer_latency import (
     lap_latency,
@@ -58,7 +58,10 @@ def dram_plan(bench: Bench, known: Known) -> Plan:
     level, timing = level_of("l2", known), known[L2_TIMING]
     size = stated_by_driver("dram", "capacity", "memory_size", bench)
     is_uniform = level is not None and level.home_partition is None
-    latency = yield from _cold_latency(("dram", "hit_latency"), NARROW_SPAN, timing, bench, is_uniform)
+    stride = MIN_STRIDE if timing is not None else SPARSE_STRIDE
+    latency = yield from _cold_latency(
+        ("dram", "hit_latency"), NARROW_SPAN, timing, bench, is_uniform, min_stride=stride
+    )
     if level is None or level.home_partition is None or timing is None:
         reason = "first accesses show no near and far lines"
         partitions = without(Status.NOT_FOUND, "dram", reason, "near_latency", "far_latency")
@@ -83,7 +86,8 @@ def few_pages_plan(bench: Bench, known: Known) -> Plan:
     if tlb.page_size >= MIN_LARGE_PAGE:
         return Outcome()
     span = min(FEW_PAGES * tlb.page_size, bench.info.limit(level.path))
-    orders = [footprint(span, MIN_STRIDE, bench.seed_for("few pages", i)) for i in range(CHAINS)]
+    stride = max(MIN_STRIDE, 2 * (level.fetch.ahead or 0))  # so that no access is to what another fetched ahead
+    orders = [footprint(span, stride, bench.seed_for("few pages", i)) for i in range(CHAINS)]
     cold = partial(Chase, path=level.path, timing=Timing.EACH, warmup=0, flush=True, alone=True)
     traces = yield [cold(order=order) for order in orders]
     cycles, evidence = np.concatenate([each.cycles for each in traces]), tuple(each.workload for each in traces)

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpudissect.estimate import Series, Status
 from gpudissect.measure.access_patterns import cold_pairs, footprint, scattered_offsets
@@ -34,7 +35,7 @@ from gpudissect.measure.cache.infer_level import (
     plateau_of,
 )
 from gpudissect.measure.cache.infer_line import fastest_misses, fetch_granularity
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, StopEarly, without
 from gpudissect.trace import Array, Trace
 from gpudissect.vocabulary import CACHES, PATHS
 from gpudissect.workload import Chase, Explicit, Path, Timing
@@ -46,16 +47,20 @@ DEFAULT_FETCH = 32
 WARM_BYTES, COLD_BYTES = (64 << 10, 256 << 10), 4 << 20
 SMALL_WARM_BYTES = (32 << 10, 16 << 10, 8 << 10, 4 << 10)  # of an L2 that does not hold those
 WARM_STRIDE, COLD_STRIDE, L2_STRIDE = 256, 256, 128
+SPARSE_STRIDE = 4096  # of first accesses, where a miss may fetch the next lines too
 HOME_LINES, HOME_SPAN = 2048, 16 << 20  # few pages, of any size
 HOME_REGIONS, HOME_REGION_BYTES, HOME_REGION_GRAIN = 16, 512 << 10, 16 << 20  # pieces of memory, far apart
 L2_FOOTPRINTS = tuple(step << i for i in range(16, 30) for step in (2, 3))  # 128 KiB, 192 KiB, 256 KiB, ... 1.5 GiB
 MAX_TLB_SHARE = 0.15  # of the distance from hits to the nearest memory, that a TLB miss may add to a hit
 MIN_OVERFLOW_SHARE = 0.3  # of accesses that are not near hits, for a footprint to overflow the near partition
 MIN_FAR_HITS = 24
+PAGE_GRAIN, MAX_PAGE_LINES = 16 << 10, 4096  # one line of each is accessed for its translation alone
+MAX_SLOW_TRANSLATIONS = 0.05  # share of such accesses that are no near hits, delayed ones included
 FIRST_ACCESS_REPETITIONS = 4  # one in ten is delayed by memory refresh
 NO_FAR_PARTITION = "hits take equally long at every footprint: no far partition"
 
 CACHES_ON_PATH = {Path(path): elements for path, elements in PATHS.items()}
+Mask = NDArray[np.bool_]
 PRIVATE_CACHES = tuple(cache for caches in PATHS.values() for cache in caches)
 
 
@@ -171,6 +176,10 @@ def l2_plan(bench: Bench, known: Known) -> Plan:
             hit = plateau_of([(SMALL_WARM_BYTES[i], L2_STRIDE) for i in hits], [small[i].cycles for i in hits])
             traces += small
     bounds = bounds_between(hit.samples, memory.samples)
+    if bounds is None or hit.median > MAX_LATENCY_RATIO * memory.median:
+        sparse = yield [_sparse_first_accesses(path, limit, bench)]
+        memory = plateau_of([(COLD_BYTES, SPARSE_STRIDE)], [sparse[0].cycles])
+        bounds, traces = bounds_between(hit.samples, memory.samples), [*traces, *sparse]
     cycles = f"a second access takes {hit.median:.0f} cycles, a first one {memory.median:.0f}"
     if hit.median > MAX_LATENCY_RATIO * memory.median:
         return _no_l2(f"{cycles}: nothing is cached")
@@ -182,6 +191,13 @@ def l2_plan(bench: Bench, known: Known) -> Plan:
     level = Level("l2", path, True, hit, memory, bounds, fetch, tuple(trace.workload for trace in traces))
     level = yield from _add_partitions(level, bench)
     return Outcome(knowledge=Levels(path, (level,), {}))
+
+
+def _sparse_first_accesses(path: Path, limit: int, bench: Bench) -> Chase:
+    """First accesses so far apart that what a miss fetches ahead is not accessed."""
+    order = footprint(min(COLD_BYTES, limit), SPARSE_STRIDE, bench.seed_for("sparse"))
+    picks = tuple(range(order.count // 2, order.count))
+    return Chase(path=path, order=order, timing=Timing.EACH, warmup=0, flush=True, alone=True, picks=picks)
 
 
 def _no_l2(reason: str, status: Status = Status.NOT_SUPPORTED) -> Outcome:
@@ -214,7 +230,7 @@ def _add_partitions(level: Level, bench: Bench) -> Ask[Level]:
         hits, slow_share = far_hits(level, home, size, trace, touches)
         far = hits or far
         if slow_share > MIN_OVERFLOW_SHARE:
-            if far is None:
+            if far is None or (yield from _translations_miss(level, home, size, bench)):
                 break
             bounds = bounds_between(level.hit.samples, far.samples)
             return replace(level, far_partition=FarPartition(far, size), bounds=bounds)
@@ -235,12 +251,33 @@ def far_hits(
     `touches` are the first accesses of the same SM to the same lines. The hits are accesses to far lines that were no
     near hits, if most were faster than memory behind them; else None.
     """
-    slowest = float(np.quantile(level.hit.samples, 0.95))  # above it lie delayed hits as well
-    slow = trace.cycles > slowest + MAX_TLB_SHARE * (home.near - slowest)
+    slow = _are_slow(level, home, trace.cycles)
     cycles, share = trace.cycles[slow & home.are_far(first_accesses(trace.offsets, touches))], float(np.mean(slow))
     if cycles.size < MIN_FAR_HITS or np.median(cycles) > MAX_LATENCY_RATIO * home.far:
         return None, share
     return plateau_of([(size, L2_STRIDE)], [cycles[cycles <= np.median(cycles) / MAX_LATENCY_RATIO]]), share
+
+
+def _are_slow(level: Level, home: HomePartition, cycles: Array) -> Mask:
+    """Which accesses are no near hits."""
+    slowest = float(np.quantile(level.hit.samples, 0.95))  # above it lie delayed hits as well
+    return np.asarray(cycles > slowest + MAX_TLB_SHARE * (home.near - slowest))
+
+
+def _translations_miss(level: Level, home: HomePartition, size: int, bench: Bench) -> Ask[bool]:
+    """Whether accesses to the pages of a footprint (bytes) are slow even if few lines of them are accessed.
+
+    Then a slow access to a far line may be a near hit that a page walk delays, and shows nothing of the far partition.
+    """
+    rng = bench.rng("translations", size)
+    pages = rng.permutation(size // PAGE_GRAIN)[:MAX_PAGE_LINES].astype(np.int64)
+    offsets = pages * PAGE_GRAIN + rng.integers(0, PAGE_GRAIN // L2_STRIDE, pages.size) * L2_STRIDE
+    chase = Chase(path=level.path, order=Explicit(offsets), timing=Timing.EACH, warmup=WARMUP_LAPS, laps=1, alone=True)
+    try:
+        (trace,) = yield [chase]
+    except StopEarly:  # a recording without this chain
+        return False
+    return bool(np.mean(_are_slow(level, home, trace.cycles)) > MAX_SLOW_TRANSLATIONS)
 
 
 def first_access_chases(path: Path, offsets: Array, bench: Bench, *parts: int | str) -> list[Chase]:

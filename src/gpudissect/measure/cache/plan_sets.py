@@ -73,6 +73,9 @@ def sets_plan(element: str, bench: Bench, known: Known) -> Plan:
     if lines is None or capacity is None or level.bounds is None or level.far_partition is not None:
         reason = "its capacity is only known as a range, so its sets cannot be tested"
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
+    if level.fetch.ahead is not None and level.fetch.ahead >= lines.line:
+        reason = "a miss fetches the next lines too, which compete with those of a test"
+        return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
     count = capacity // lines.line
     span = min(bench.info.limit(level.path), max(MIN_INDEX_SPAN, 1 << (4 * capacity - 1).bit_length())) // lines.line
     if count > MAX_LINES:
