@@ -13,7 +13,7 @@ CACHES = [cache for each in HIERARCHIES for cache in each.caches.values()]
 
 
 def test_every_policy_and_kind_of_index_occurs():
-    assert {cache.policy.kind for cache in CACHES} == set(PolicyKind) - {PolicyKind.ORDER}  # seeds keep their GPUs
+    assert {cache.policy.kind for cache in CACHES} == set(PolicyKind)
     assert {cache.index.kind for cache in CACHES} == {IndexKind.BITS, IndexKind.XOR, IndexKind.MODULO}
 
 
@@ -25,6 +25,8 @@ def test_every_policy_and_kind_of_index_occurs():
         lambda gpu: len(gpu.tlbs) == 2,
         lambda gpu: any(len(set(cache.ways)) > 1 for cache in gpu.caches.values()),
         lambda gpu: gpu.caches["texture"].copies == 4,
+        lambda gpu: gpu.caches["l1"].copies == 2,
+        lambda gpu: any(tlb.policy.kind is PolicyKind.ORDER for tlb in gpu.tlbs),
         lambda gpu: gpu.routes[Path.GLOBAL].translated_from == 1,
         lambda gpu: gpu.tlb_cold_walk_penalty is not None,
         lambda gpu: gpu.page_window is not None,
@@ -32,11 +34,22 @@ def test_every_policy_and_kind_of_index_occurs():
     ],
     ids=[
         *("partitions", "no TLB", "two TLBs", "unequal sets", "four copies"),
+        *("two copies of the L1", "a TLB with a fixed order"),
         *("an L1 before the TLBs", "cold walks", "page window", "prefetch"),
     ],
 )
 def test_some_gpus_have_it_and_some_lack_it(holds):
     assert {holds(gpu) for gpu in HIERARCHIES} == {True, False}
+
+
+def test_a_fixed_order_has_every_way_and_often_some_of_them_more_than_once():
+    policies = [(cache.policy.order, cache.ways[0]) for cache in CACHES if cache.policy.kind is PolicyKind.ORDER]
+    assert all(set(order) == set(range(1, ways + 1)) for order, ways in policies)
+    assert {len(order) > ways for order, ways in policies} == {True, False}
+
+
+def test_some_clocks_drift_and_others_do_not():
+    assert {random_gpu(seed).noise.drift > 0 for seed in SEEDS} == {True, False}
 
 
 def test_some_clocks_are_exact_and_others_delay_one_access_in_a_hundred():

@@ -40,3 +40,11 @@ def test_latencies_of_an_l2_at_many_distances_are_left_out():
 def test_policies_that_two_ways_make_equal_to_lru_are_lru(kind):
     l1 = replace(PLAIN.caches["l1"], ways=(2,) * PLAIN.caches["l1"].sets, policy=Policy(kind))
     assert truth_of(replace(PLAIN, caches={**PLAIN.caches, "l1": l1}))["l1", "replacement_policy"] == "lru"
+
+
+@pytest.mark.parametrize(
+    ("order", "name"), [((1, 2, 3, 1, 2, 3), "fifo"), ((2, 1, 3, 2, 1, 3), "order 2 1 3"), ((1, 2), "order 1 2")]
+)
+def test_an_order_is_its_shortest_period_or_fifo(order, name):
+    l1 = replace(PLAIN.caches["l1"], ways=(3,) * PLAIN.caches["l1"].sets, policy=Policy(PolicyKind.ORDER, order=order))
+    assert truth_of(replace(PLAIN, caches={**PLAIN.caches, "l1": l1}))["l1", "replacement_policy"] == name

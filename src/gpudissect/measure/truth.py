@@ -7,7 +7,7 @@ import numpy as np
 from gpudissect.estimate import Value
 from gpudissect.measure.cache.plan_policy import RATE_SIZES
 from gpudissect.measure.cache.plan_sets import MIN_INDEX_SPAN
-from gpudissect.simulation.cache.geometry import Cache, Hierarchy, PolicyKind, Route, Tlb
+from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Policy, PolicyKind, Route, Tlb
 from gpudissect.simulation.cache.index import canonical
 from gpudissect.simulation.cache.models import CacheModel
 from gpudissect.vocabulary import EVERY_ACCESS, MISSES_ONLY
@@ -37,7 +37,7 @@ def truth_of(hierarchy: Hierarchy) -> Truth:
     truth: Truth = {
         ("l1", "miss_penalty"): hit - l1_hit,
         ("texture", "miss_penalty"): texture_miss - texture_hit,
-        ("l1", "count_per_sm"): 1,
+        ("l1", "count_per_sm"): l1.copies,
         ("texture", "count_per_sm"): texture.copies,
         ("l1", "shared_with"): "nothing",
         ("texture", "shared_with"): "nothing",
@@ -86,7 +86,7 @@ def _tlb_truth(tlbs: tuple[Tlb, ...], walk: float) -> Truth:
         truth |= {(element, "entries"): entries, (element, "page_size"): tlb.page, (element, "sets"): count}
         truth |= {(element, "reach"): entries * tlb.page, (element, "ways"): _ways(tlb.ways)}
         truth |= {(element, "index_function"): index.replace("line", "page")}
-        truth |= {(element, "replacement_policy"): str(tlb.policy.kind)}
+        truth |= {(element, "replacement_policy"): _policy_name(tlb.policy, tlb.ways)}
         penalty = walk if tlb is tlbs[-1] else tlb.penalty
         truth |= {(element, "miss_penalty"): penalty - previous}
         previous = penalty
@@ -106,14 +106,29 @@ def _structure(name: str, cache: Cache) -> Truth:
 
 
 def _replacement(name: str, cache: Cache) -> Truth:
-    """With two ways, tree and bit PLRU are LRU; equal weights are random replacement."""
-    policy = cache.policy
-    text = " ".join([str(policy.kind), *(f"{weight:.3f}" for weight in policy.weights)])
-    if max(set(cache.ways), key=cache.ways.count) == 2 and policy.kind in (PolicyKind.PLRU, PolicyKind.MRU):
-        text = "lru"
+    return {
+        (name, "replacement_policy"): _policy_name(cache.policy, cache.ways),
+        (name, "max_miss_rate"): _max_miss_rate(cache),
+    }
+
+
+def _policy_name(policy: Policy, ways: tuple[int, ...]) -> str:
+    """The policy as reported: its simplest name.
+
+    With two ways, tree and bit PLRU are LRU. Equal weights are random replacement. An order is its shortest period, and
+    FIFO if it is every way in turn.
+    """
+    common = max(set(ways), key=ways.count)
+    if common == 2 and policy.kind in (PolicyKind.PLRU, PolicyKind.MRU):
+        return PolicyKind.LRU.value
     if policy.weights and len(set(policy.weights)) == 1:
-        text = "random"
-    return {(name, "replacement_policy"): text, (name, "max_miss_rate"): _max_miss_rate(cache)}
+        return PolicyKind.RANDOM.value
+    if policy.kind is PolicyKind.ORDER:
+        length = len(policy.order)
+        periods = (policy.order[:n] for n in range(1, length + 1) if length % n == 0)
+        order = next(period for period in periods if period * (length // len(period)) == policy.order)
+        return str(PolicyKind.FIFO if order == tuple(range(1, common + 1)) else replace(policy, order=order))
+    return str(policy)
 
 
 def _max_miss_rate(cache: Cache) -> float:

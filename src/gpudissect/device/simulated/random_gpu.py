@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
+from gpudissect.simulation.cache.check import MAX_ORDER_LENGTH
 from gpudissect.simulation.cache.geometry import (
     Cache,
     Hierarchy,
@@ -30,10 +31,12 @@ VIRTUAL_L1_SHARE = 0.25  # of GPUs that translate after the L1 (MC16 s5.2: Maxwe
 COLD_WALK_SHARE = 0.15  # of GPUs with TLBs whose page walks cost more where the data come from memory (MC14 table 3)
 WINDOW_SHARE = 0.15  # of GPUs with TLBs that walk faster within a page window (MC16 s5.2)
 PREFETCH_SHARE = 0.15  # of GPUs without partitions that prefetch streams into the L2 (MC16 s4.6)
+_WITHOUT_PARAMETERS = (PolicyKind.LRU, PolicyKind.FIFO, PolicyKind.NRU, PolicyKind.SRRIP, PolicyKind.RANDOM)
+TLB_POLICIES = (*_WITHOUT_PARAMETERS, PolicyKind.ORDER)
 
 
 def random_gpu(seed: int) -> SimulatedGpu:
-    """A GPU with an L1, a texture cache in copies, an L2, perhaps partitioned, memory, and up to two TLBs."""
+    """A GPU with an L1 and a texture cache in copies, an L2, perhaps partitioned, memory, and up to two TLBs."""
     rng = random.Random(seed)
     l1, texture, l2 = _caches(rng)
     l1_hit = rng.uniform(25, 90)
@@ -83,6 +86,7 @@ def _caches(rng: random.Random) -> tuple[Cache, Cache, Cache]:
     """L1, texture cache and L2; the L2 holds at least four times the lines of the others, as in published GPUs."""
     while True:
         l1, l2 = random_cache(rng, 2 * KIB, 96 * KIB), random_cache(rng, 256 * KIB, 3 * MIB, Scope.GPU)
+        l1 = replace(l1, copies=rng.choice([1, 1, 1, 2]))
         texture = replace(random_cache(rng, KIB, 48 * KIB), copies=rng.choice([1, 1, 2, 4]))
         if sum(l2.ways) >= 4 * max(sum(l1.ways), sum(texture.ways)):
             return l1, texture, l2
@@ -100,7 +104,7 @@ def random_cache(rng: random.Random, min_size: int, max_size: int, scope: Scope 
     """About `min_size` to `max_size` bytes: any policy, three kinds of index, sectors, sometimes unequal sets."""
     sector = rng.choice([32, 32, 64, 128])
     line = min(256, sector * rng.choice([1, 1, 2, 4]))
-    kind = rng.choice([kind for kind in PolicyKind if kind is not PolicyKind.ORDER])
+    kind = rng.choice(list(PolicyKind))
     ways = rng.choice([4, 8, 16] if kind is PolicyKind.PLRU else [2, 3, 4, 6, 8, 12, 16, 24])
     sets = max(1, int(rng.uniform(min_size, max_size)) // line // ways)
     low, bits = line.bit_length() - 1, sets.bit_length() - 1
@@ -113,11 +117,26 @@ def random_cache(rng: random.Random, min_size: int, max_size: int, scope: Scope 
     if shape is not IndexKind.MODULO:
         sets = 1 << bits
     ways_of_sets = (ways,) * sets
-    if kind not in (PolicyKind.PLRU, PolicyKind.WEIGHTED) and rng.random() < UNEQUAL_SHARE and sets > 1:
+    if (
+        kind not in (PolicyKind.PLRU, PolicyKind.WEIGHTED, PolicyKind.ORDER)
+        and rng.random() < UNEQUAL_SHARE
+        and sets > 1
+    ):
         ways_of_sets = tuple(max(1, ways + rng.choice([-1, 0, 0, 1, 2])) for _ in range(sets))
     weights = [rng.randint(1, 6) for _ in range(ways)]
     shares = tuple(weight / sum(weights) for weight in weights) if kind is PolicyKind.WEIGHTED else ()
-    return Cache(ways_of_sets, line, sector, index, Policy(kind, shares), scope)
+    policy = Policy(kind, shares, random_order(rng, ways) if kind is PolicyKind.ORDER else ())
+    return Cache(ways_of_sets, line, sector, index, policy, scope)
+
+
+def random_order(rng: random.Random, ways: int) -> tuple[int, ...]:
+    """A fixed order of victims: every way once, and up to twice as many more (MC16 fig 11: six victims of four ways).
+
+    `ways` is at most `MAX_ORDER_LENGTH`.
+    """
+    named = range(1, ways + 1)
+    order = [*named, *rng.choices(named, k=rng.randint(0, min(2 * ways, MAX_ORDER_LENGTH - ways)))]
+    return tuple(rng.sample(order, len(order)))
 
 
 def _tlbs(rng: random.Random) -> tuple[tuple[Tlb, ...], float]:
@@ -136,8 +155,9 @@ def _tlbs(rng: random.Random) -> tuple[tuple[Tlb, ...], float]:
         if rng.random() < 0.4:
             sets = rng.choice([2, 4, 7, 8])
             ways = tuple(max(2, entries // sets) + (rng.random() < 0.2) for _ in range(sets))
-        kind = rng.choice([PolicyKind.LRU, PolicyKind.FIFO, PolicyKind.NRU, PolicyKind.SRRIP, PolicyKind.RANDOM])
+        kind = rng.choice(TLB_POLICIES if min(ways) <= MAX_ORDER_LENGTH else TLB_POLICIES[:-1])
         penalty += rng.uniform(12, 80)
-        levels.append(Tlb(ways, page, Index(IndexKind.MODULO), Policy(kind), penalty))
+        order = random_order(rng, min(ways)) if kind is PolicyKind.ORDER else ()
+        levels.append(Tlb(ways, page, Index(IndexKind.MODULO), Policy(kind, order=order), penalty))
         page, entries = page * rng.choice([1, 1, 4]), sum(ways) * rng.randint(3, 6)
     return tuple(levels), penalty
