@@ -60,6 +60,25 @@ class Lru(OraclePolicy):
         return self.order[0]
 
 
+class Lip(Lru):
+    """The way whose last hit is longest ago; one that was not hit since its fill before all others."""
+
+    def use(self, way, hit):
+        super().use(way, hit)
+        if not hit and not self.stays():
+            self.order.insert(0, self.order.pop())
+
+    def stays(self):
+        return False
+
+
+class Bip(Lip):
+    """As LIP, but one fill in 32 counts as a hit."""
+
+    def stays(self):
+        return next(self.draws) < 1 / 32
+
+
 class Fifo(Lru):
     """The way that was filled longest ago."""
 
@@ -167,7 +186,8 @@ class Order(OraclePolicy):
         return next(self.victims) - 1
 
 
-POLICIES = {kind.__name__.lower(): kind for kind in (Lru, Fifo, Plru, Nru, Mru, Srrip, Slru, Random, Weighted, Order)}
+KINDS = (Lru, Fifo, Lip, Bip, Plru, Nru, Mru, Srrip, Slru, Random, Weighted, Order)
+POLICIES = {kind.__name__.lower(): kind for kind in KINDS}
 
 
 class OracleCache:

@@ -20,19 +20,6 @@ class MruEviction(_OrderOfUse):
         return self.order[-1]
 
 
-class Lip(_OrderOfUse):
-    """LRU insertion (Qureshi et al. 2007): as LRU, but a new line is the next victim."""
-
-    def use(self, way, hit):
-        if hit:
-            super().use(way, hit)
-        else:
-            self.order = [way, *(other for other in self.order if other != way)]
-
-    def victim(self):
-        return self.order[0]
-
-
 class Clock(_OrderOfUse):
     """Second chance: a hand passes over lines used since it came by last."""
 
@@ -99,7 +86,7 @@ class Rrip3(Srrip):
         return min(way for way, value in self.prediction.items() if value == 7)
 
 
-DETERMINISTIC = (MruEviction, Lip, Clock, Lfu, SmallSlru, ForgetfulLru, Rrip3)
+DETERMINISTIC = (MruEviction, Clock, Lfu, SmallSlru, ForgetfulLru, Rrip3)
 
 
 class NotTheLast(_OrderOfUse):
@@ -114,16 +101,6 @@ class OldHalf(_OrderOfUse):
 
     def victim(self):
         return self.rng.choice(self.order[: -(-self.ways // 2)])
-
-
-class Bip(Lip):
-    """LIP, but one new line in 32 is the last victim."""
-
-    def use(self, way, hit):
-        if hit or self.rng.random() < 1 / 32:
-            _OrderOfUse.use(self, way, hit)
-        else:
-            super().use(way, hit)
 
 
 class MostlyLru(_OrderOfUse):
@@ -144,4 +121,4 @@ class RandomFifo(_OrderOfUse):
         return self.order[self.rng.randrange(min(2, self.ways))]
 
 
-PARTLY_RANDOM = (NotTheLast, OldHalf, Bip, MostlyLru, RandomFifo)
+PARTLY_RANDOM = (NotTheLast, OldHalf, MostlyLru, RandomFifo)

@@ -35,7 +35,12 @@ def policy_of(policy, ways, misread=0.0):
 
 def oracle_policy(name):
     """A policy of the oracle, as a `OneCache` takes it."""
-    return lambda ways, rng: POLICIES[name](ways, iter(rng.random, None), None)
+
+    def policy(ways, rng):
+        return POLICIES[name](ways, iter(rng.random, None), None)
+
+    policy.__name__ = name
+    return policy
 
 
 def weights_of(estimate):
@@ -45,7 +50,7 @@ def weights_of(estimate):
 
 
 @pytest.mark.parametrize("misread", [0.0, 0.0025])
-@pytest.mark.parametrize("name", ["lru", "fifo", "plru", "nru", "mru", "srrip", "slru", "random"])
+@pytest.mark.parametrize("name", ["lru", "fifo", "plru", "nru", "mru", "srrip", "slru", "lip", "random"])
 def test_every_known_policy_is_identified(name, misread):
     for ways in [2, 4, 8, 16] if name == "plru" else range(2, 25, 4 if name == "random" else 1 if misread == 0 else 3):
         found = policy_of(oracle_policy(name), ways, misread)
@@ -65,7 +70,7 @@ def test_other_deterministic_policies_are_unknown(policy, misread):
         assert "random" not in found.reason, ways
 
 
-@pytest.mark.parametrize("policy", PARTLY_RANDOM, ids=lambda policy: policy.__name__)
+@pytest.mark.parametrize("policy", [*PARTLY_RANDOM, oracle_policy("bip")], ids=lambda policy: policy.__name__)
 def test_partly_random_policies_are_unknown(policy):
     for ways in (3, 4, 6, 8, 16, 24):
         found = policy_of(policy, ways, misread=0.001)

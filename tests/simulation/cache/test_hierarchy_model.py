@@ -176,7 +176,7 @@ def expand(hierarchy):
 def shared_hierarchies(draw):
     """Several copies and both scopes; no prefetcher, and no random policy, which would have other seeds."""
     hierarchy = draw(hierarchies())
-    random = (PolicyKind.RANDOM, PolicyKind.WEIGHTED)
+    random = (PolicyKind.RANDOM, PolicyKind.WEIGHTED, PolicyKind.BIP)
     assume(not any(array.policy.kind in random for array in (*hierarchy.caches.values(), *hierarchy.tlbs)))
     caches = {
         name: replace(cache, copies=draw(st.integers(1, 4)), scope=draw(st.sampled_from(list(Scope))))

@@ -27,7 +27,7 @@ from gpudissect.workload import Bounds
 
 HIT, MISS, UNKNOWN = 0, 1, 2
 Outcomes = NDArray[np.int8]
-DETERMINISTIC = tuple(kind for kind in PolicyKind if kind not in (*RANDOM_POLICIES, PolicyKind.ORDER))
+DETERMINISTIC = tuple(kind for kind in PolicyKind if kind not in (*RANDOM_POLICIES, PolicyKind.BIP, PolicyKind.ORDER))
 """Policies without parameters that predict every access."""
 MIN_LEAD_NATS = 12.0  # of the best candidate
 CANDIDATE_ACCESSES = 4096  # which separate any two candidates

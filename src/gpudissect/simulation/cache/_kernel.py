@@ -1,27 +1,41 @@
 """The compiled inner loop: one access to one array, and a chain of accesses along a route. Imports numba.
 
-Layout, chosen for big caches: 32-bit tags, the ways of a set contiguous: 16 are one line of the host's cache. LRU and
-FIFO need no other state: their sets are lists, newest first. All caches and TLBs of a hierarchy are contiguous in the
+Layout, chosen for big caches: 32-bit tags, the ways of a set contiguous: 16 are one line of the host's cache. Lists
+(see `_replacement`) need no other state. All caches and TLBs of a hierarchy are contiguous in the
 same flat arrays; `Arrays.shape` has a row for each with its place and parameters.
 """
 
 import numpy as np
 
-from gpudissect.simulation.cache.compiled import F64, I8, I32, I64, Arrays, called, compiled, inlined, uniform
+from gpudissect.simulation.cache._replacement import (
+    BIP,
+    EMPTY,
+    FIFO,
+    FIRST,
+    INDEX,
+    LINE_SHIFT,
+    LIP,
+    LRU,
+    PER,
+    PERIOD,
+    POLICY,
+    SECTOR_SHIFT,
+    SECTORS,
+    STARTS,
+    TABLE,
+    TOUCHED,
+    WAYS,
+    fill_list,
+    to_front,
+    use,
+    victim,
+)
+from gpudissect.simulation.cache.compiled import F64, I8, I32, I64, Arrays, called, compiled, inlined
 
 Int = int | np.int64
 
-EMPTY = -1  # tag of an invalid way
-
-# Columns of Arrays.shape.
-LINE_SHIFT, SECTOR_SHIFT, SECTORS, INDEX, TABLE, PER, PERIOD, FIRST, WAYS, STARTS = range(10)
-POLICY, ODDS, ORDERS, TOUCHED, COLUMNS = range(10, 15)
-
 # Values of column INDEX.
 LINEAR, MODULO, LOOKUP = range(3)
-
-# Values of column POLICY; sets of the first two are lists.
-LRU, FIFO, PLRU, NRU, MRU, SRRIP, SLRU, RANDOM, WEIGHTED, ORDER = range(10)
 
 MIN_WIDE_WAYS = 24  # larger sets are searched by vector instructions
 
@@ -66,94 +80,6 @@ def _place(shape: I64, tables: I32, a: Int, number: Int) -> tuple[Int, Int]:
 
 
 @inlined
-def _use(marks: I8, policy: Int, first: Int, ways: Int, way: Int, hit: bool) -> None:
-    """Update the policy state of a set after a hit or fill of `way`."""
-    if policy == PLRU:
-        node = ways + way  # leaves are numbered from `ways` on, parents by halving
-        while node > 1:
-            marks[first + (node >> 1)] = 1 - (node & 1)  # away from here
-            node >>= 1
-    elif policy == NRU:
-        marks[first + way] = 1
-    elif policy == MRU:
-        marks[first + way] = 1
-        for other in range(ways):
-            if marks[first + other] == 0:
-                return
-        for other in range(ways):
-            marks[first + other] = 0
-        marks[first + way] = 1
-    elif policy == SRRIP:
-        marks[first + way] = 0 if hit else 2
-    elif policy == SLRU:
-        _use_segmented(marks, first, ways, way, hit)
-
-
-@inlined
-def _use_segmented(marks: I8, first: Int, ways: Int, way: Int, hit: bool) -> None:
-    """Update ranks: 1 for the line that is replaced last; negative if protected, 0 if invalid."""
-    old_rank = abs(np.int64(marks[first + way]))
-    filled = rank = np.int64(1)
-    for other in range(ways):
-        filled += marks[first + other] != 0
-        rank += marks[first + other] < 0 and other != way and not hit  # new lines follow protected ones
-    for other in range(ways):
-        mark = np.int64(marks[first + other])
-        place = abs(mark)
-        if other != way and rank <= place < (old_rank or filled):
-            keep = mark < 0 and not (hit and place + 1 > ways // 2)
-            marks[first + other] = -(place + 1) if keep else place + 1
-    marks[first + way] = -rank if hit and ways > 1 else rank
-
-
-@inlined
-def _victim(arrays: Arrays, a: Int, policy: Int, first: Int, ways: Int) -> Int:
-    """The way of a full set that is replaced next (not for LRU and FIFO)."""
-    shape, tables, odds, _, marks, _, _, _, draws = arrays
-    if policy == PLRU:
-        node = 1
-        while node < ways:
-            node = 2 * node + marks[first + node]
-        return np.int64(node - ways)
-    if policy == RANDOM:
-        return np.int64(uniform(draws, a) * ways)
-    if policy == WEIGHTED:
-        number = uniform(draws, a)
-        way = 0
-        while odds[shape[a, ODDS] + way] <= number:
-            way += 1
-        return np.int64(way)
-    if policy == ORDER:
-        start, place = shape[a, ORDERS], np.int64(marks[first])
-        marks[first] = place + 1 if place + 1 < tables[start] else 0
-        return np.int64(tables[start + 1 + place])
-    if policy == SLRU:
-        for way in range(ways):
-            if abs(np.int64(marks[first + way])) == ways:
-                return np.int64(way)
-    if policy == MRU and ways == 1:  # its one bit is always set
-        return np.int64(0)
-    victim_mark = 3 if policy == SRRIP else 0
-    while True:
-        for way in range(ways):
-            if marks[first + way] == victim_mark:
-                return np.int64(way)
-        for way in range(ways):  # SRRIP: all age by one; NRU: all are cleared; never MRU
-            marks[first + way] = marks[first + way] + 1 if policy == SRRIP else 0
-
-
-@inlined
-def _to_front(values: I32, first: Int, way: Int) -> None:
-    """Move an element of a list to its front, and those before it back by one."""
-    start, steps = np.uint64(first), np.uint64(way)  # unsigned indices: see _find
-    moved = values[start + steps]
-    for step in range(steps):
-        place = start + steps - step
-        values[place] = values[place - np.uint64(1)]
-    values[start] = moved
-
-
-@inlined
 def _find(tags: I32, first: Int, ways: Int, tag: np.int32) -> Int:
     """Way of a set that holds a tag, or `ways`.
 
@@ -177,7 +103,7 @@ def _find_to_front(tags: I32, first: Int, ways: Int, tag: np.int32) -> Int:
     """As `_find`, and move the tag to the front of its list, or insert it there instead of the last one."""
     if ways >= MIN_WIDE_WAYS:
         way = _find(tags, first, ways, tag)
-        _to_front(tags, first, min(way, ways - 1))
+        to_front(tags, first, min(way, ways - 1))
         tags[first] = tag
         return way
     start = np.uint64(first)
@@ -212,29 +138,27 @@ def _access(arrays: Arrays, a: Int, offset: Int) -> bool:
         if sectored:
             hit = (sectors[first + way] & bit) != 0
             sectors[first + way] |= bit
-            if policy == LRU:
-                _to_front(sectors, first, way)
-        if policy > FIFO:
-            _use(marks, policy, first, ways, way, True)
+            if policy <= BIP and policy != FIFO:
+                to_front(sectors, first, way)
+        if policy in (LIP, BIP):
+            to_front(tags, first, way)
+        elif policy > BIP:
+            use(marks, policy, first, ways, way, True)
         return hit
 
     if untouched:
         touched[shape[a, TOUCHED] + filled[a]] = number
         filled[a] += 1
-    if policy <= FIFO:
-        way = 0
-        if policy == FIFO:
-            _to_front(tags, first, ways - 1)
-        if sectored:
-            _to_front(sectors, first, ways - 1)
+    if policy <= BIP:
+        way = fill_list(arrays, a, policy, first, ways, sectored)
     else:
         if tags[first + ways - 1] == EMPTY:
             way = 0
             while tags[first + way] != EMPTY:
                 way += 1
         else:
-            way = _victim(arrays, a, policy, first, ways)
-        _use(marks, policy, first, ways, way, False)
+            way = victim(arrays, a, policy, first, ways)
+        use(marks, policy, first, ways, way, False)
     tags[first + way] = tag
     if sectored:
         sectors[first + way] = bit

@@ -7,40 +7,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.simulation.cache import _kernel as kernel
+from gpudissect.simulation.cache import _replacement as replacement
 from gpudissect.simulation.cache.compiled import Arrays
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, PolicyKind
 from gpudissect.simulation.cache.index import set_numbers
 
-POLICIES = {kind: int(getattr(kernel, kind.name)) for kind in PolicyKind}
+POLICIES = {kind: int(getattr(replacement, kind.name)) for kind in PolicyKind}
 TAG_BITS = 31
 
 
 def pack(caches: Sequence[Cache]) -> Arrays:
     """Pack checked caches (and TLBs, as caches of pages) one after the other, all empty."""
-    shape = np.zeros((len(caches), kernel.COLUMNS), dtype=np.int64)
+    shape = np.zeros((len(caches), replacement.COLUMNS), dtype=np.int64)
     tables: list[int] = []
     odds: list[float] = []
     lines = sets = 0
     for row, cache in zip(shape, caches, strict=True):
-        row[kernel.LINE_SHIFT] = cache.line.bit_length() - 1
-        row[kernel.SECTOR_SHIFT] = cache.sector.bit_length() - 1
-        row[kernel.SECTORS] = cache.line // cache.sector
-        row[kernel.POLICY] = POLICIES[cache.policy.kind]
-        row[kernel.ODDS] = len(odds)
+        row[replacement.LINE_SHIFT] = cache.line.bit_length() - 1
+        row[replacement.SECTOR_SHIFT] = cache.sector.bit_length() - 1
+        row[replacement.SECTORS] = cache.line // cache.sector
+        row[replacement.POLICY] = POLICIES[cache.policy.kind]
+        row[replacement.ODDS] = len(odds)
         if cache.policy.kind is PolicyKind.WEIGHTED:
             odds += _cumulative(cache.policy.weights)
-        row[kernel.ORDERS] = len(tables)
+        row[replacement.ORDERS] = len(tables)
         if cache.policy.kind is PolicyKind.ORDER:
             tables += [len(cache.policy.order), *(way - 1 for way in cache.policy.order)]
-        row[kernel.TABLE] = len(tables)
+        row[replacement.TABLE] = len(tables)
         tables += _index(row, cache.index, cache.line, cache.sets)
-        row[kernel.FIRST] = lines
+        row[replacement.FIRST] = lines
         if len(set(cache.ways)) == 1:
-            row[kernel.WAYS] = cache.ways[0]
+            row[replacement.WAYS] = cache.ways[0]
         else:
-            row[kernel.STARTS] = len(tables)
+            row[replacement.STARTS] = len(tables)
             tables += np.cumsum([0, *cache.ways]).tolist()
-        row[kernel.TOUCHED] = sets
+        row[replacement.TOUCHED] = sets
         lines += sum(cache.ways)
         sets += cache.sets
     sectored = any(cache.sector < cache.line for cache in caches)
@@ -48,7 +49,7 @@ def pack(caches: Sequence[Cache]) -> Arrays:
         shape=shape,
         tables=np.array([*tables, 0], dtype=np.int32),
         odds=np.array([*odds, 1.0], dtype=np.float64),
-        tags=np.full(lines, kernel.EMPTY, dtype=np.int32),
+        tags=np.full(lines, replacement.EMPTY, dtype=np.int32),
         marks=np.zeros(lines, dtype=np.int8),
         sectors=np.zeros(lines if sectored else 1, dtype=np.int32),
         touched=np.zeros(sets, dtype=np.int32),
@@ -76,13 +77,13 @@ def reach(cache: Cache) -> int:
 def _index(row: NDArray[np.int64], index: Index, line: int, sets: int) -> list[int]:
     """Fill in the index columns of a row and return its table."""
     if index.kind in (IndexKind.BITS, IndexKind.XOR):
-        row[kernel.INDEX] = kernel.LINEAR
+        row[replacement.INDEX] = kernel.LINEAR
         return _linear_tables(index, line, sets)
-    row[kernel.PER] = (index.granule or line) // line
+    row[replacement.PER] = (index.granule or line) // line
     if index.kind is IndexKind.MODULO:
-        row[kernel.INDEX], row[kernel.PERIOD] = kernel.MODULO, sets
+        row[replacement.INDEX], row[replacement.PERIOD] = kernel.MODULO, sets
         return []
-    row[kernel.INDEX], row[kernel.PERIOD] = kernel.LOOKUP, len(index.table)
+    row[replacement.INDEX], row[replacement.PERIOD] = kernel.LOOKUP, len(index.table)
     return list(index.table)
 
 

@@ -56,14 +56,17 @@ class PolicyKind(StrEnum):
       Computer 27(3)). A line enters a probationary segment; a hit makes it the most recent of a protected segment of
       half the ways (rounded down), whose least recent line falls back, if it is full, to the most recent place of the
       other. Victim: the least recent probationary line. At most 64 ways. (Closest to the L1 of an H200, as observed.)
+    - LIP: LRU with insertion at the other end (Qureshi et al. 2007, "Adaptive insertion policies for high performance
+      caching", section 4): a new line is the next victim until it is hit. Victims are as of LRU.
+    - BIP: as LIP, but one new line in 32, at random, is the last victim (ibid., bimodal insertion).
     - RANDOM: every way with the same probability.
     - WEIGHTED: way i with probability weights[i] (MC16 s4.5).
     - ORDER: the ways in a fixed order, over and over; each set has its own place in it, which hits and fills of invalid
       ways do not move, and begins with the first (MC16 fig 11: 2 3 2 1 2 4). The order 1 2 3 ... is FIFO.
 
-    The random policies take one number per replacement, uniform in [0, 1), from a SplitMix64 stream of the cache's own
-    (Steele et al. 2014, "Fast splittable pseudorandom number generators", fig 16): the victim is the first way whose
-    cumulative probability exceeds it.
+    The random policies take one number per replacement, BIP one per fill, uniform in [0, 1), from a SplitMix64 stream
+    of the cache's own (Steele et al. 2014, "Fast splittable pseudorandom number generators", fig 16): the victim is the
+    first way whose cumulative probability exceeds it; a new line is the last victim if 1/32 exceeds it.
     """
 
     LRU = "lru"
@@ -73,6 +76,8 @@ class PolicyKind(StrEnum):
     MRU = "mru"
     SRRIP = "srrip"
     SLRU = "slru"
+    LIP = "lip"
+    BIP = "bip"
     RANDOM = "random"
     WEIGHTED = "weighted"
     ORDER = "order"

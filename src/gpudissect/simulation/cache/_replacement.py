@@ -1,0 +1,128 @@
+"""Replacement within one set, compiled: the state of each policy after a use, and the next victim. Imports numba.
+
+Sets of LRU, FIFO, LIP and BIP are lists, the last victim first; other policies keep marks of the ways.
+"""
+
+import numpy as np
+
+from gpudissect.simulation.cache.compiled import I8, I32, Arrays, inlined, uniform
+
+Int = int | np.int64
+
+EMPTY = -1  # tag of an invalid way
+
+# Columns of Arrays.shape.
+LINE_SHIFT, SECTOR_SHIFT, SECTORS, INDEX, TABLE, PER, PERIOD, FIRST, WAYS, STARTS = range(10)
+POLICY, ODDS, ORDERS, TOUCHED, COLUMNS = range(10, 15)
+
+# Values of column POLICY; sets of those up to BIP are lists.
+LRU, FIFO, LIP, BIP, PLRU, NRU, MRU, SRRIP, SLRU, RANDOM, WEIGHTED, ORDER = range(12)
+
+BIP_FIRST_SHARE = 1 / 32  # of the fills of BIP, that are the last victim
+
+
+@inlined
+def use(marks: I8, policy: Int, first: Int, ways: Int, way: Int, hit: bool) -> None:
+    """Update the policy state of a set after a hit or fill of `way`."""
+    if policy == PLRU:
+        node = ways + way  # leaves are numbered from `ways` on, parents by halving
+        while node > 1:
+            marks[first + (node >> 1)] = 1 - (node & 1)  # away from here
+            node >>= 1
+    elif policy == NRU:
+        marks[first + way] = 1
+    elif policy == MRU:
+        marks[first + way] = 1
+        for other in range(ways):
+            if marks[first + other] == 0:
+                return
+        for other in range(ways):
+            marks[first + other] = 0
+        marks[first + way] = 1
+    elif policy == SRRIP:
+        marks[first + way] = 0 if hit else 2
+    elif policy == SLRU:
+        _use_segmented(marks, first, ways, way, hit)
+
+
+@inlined
+def _use_segmented(marks: I8, first: Int, ways: Int, way: Int, hit: bool) -> None:
+    """Update ranks: 1 for the line that is replaced last; negative if protected, 0 if invalid."""
+    old_rank = abs(np.int64(marks[first + way]))
+    filled = rank = np.int64(1)
+    for other in range(ways):
+        filled += marks[first + other] != 0
+        rank += marks[first + other] < 0 and other != way and not hit  # new lines follow protected ones
+    for other in range(ways):
+        mark = np.int64(marks[first + other])
+        place = abs(mark)
+        if other != way and rank <= place < (old_rank or filled):
+            keep = mark < 0 and not (hit and place + 1 > ways // 2)
+            marks[first + other] = -(place + 1) if keep else place + 1
+    marks[first + way] = -rank if hit and ways > 1 else rank
+
+
+@inlined
+def victim(arrays: Arrays, a: Int, policy: Int, first: Int, ways: Int) -> Int:
+    """The way of a full set that is replaced next (not for LRU and FIFO)."""
+    shape, tables, odds, _, marks, _, _, _, draws = arrays
+    if policy == PLRU:
+        node = 1
+        while node < ways:
+            node = 2 * node + marks[first + node]
+        return np.int64(node - ways)
+    if policy == RANDOM:
+        return np.int64(uniform(draws, a) * ways)
+    if policy == WEIGHTED:
+        number = uniform(draws, a)
+        way = 0
+        while odds[shape[a, ODDS] + way] <= number:
+            way += 1
+        return np.int64(way)
+    if policy == ORDER:
+        start, place = shape[a, ORDERS], np.int64(marks[first])
+        marks[first] = place + 1 if place + 1 < tables[start] else 0
+        return np.int64(tables[start + 1 + place])
+    if policy == SLRU:
+        for way in range(ways):
+            if abs(np.int64(marks[first + way])) == ways:
+                return np.int64(way)
+    if policy == MRU and ways == 1:  # its one bit is always set
+        return np.int64(0)
+    victim_mark = 3 if policy == SRRIP else 0
+    while True:
+        for way in range(ways):
+            if marks[first + way] == victim_mark:
+                return np.int64(way)
+        for way in range(ways):  # SRRIP: all age by one; NRU: all are cleared; never MRU
+            marks[first + way] = marks[first + way] + 1 if policy == SRRIP else 0
+
+
+@inlined
+def to_front(values: I32, first: Int, way: Int) -> None:
+    """Move an element of a list to its front, and those before it back by one."""
+    start, steps = np.uint64(first), np.uint64(way)  # unsigned indices: see _find
+    moved = values[start + steps]
+    for step in range(steps):
+        place = start + steps - step
+        values[place] = values[place - np.uint64(1)]
+    values[start] = moved
+
+
+@inlined
+def fill_list(arrays: Arrays, a: Int, policy: Int, first: Int, ways: Int, sectored: bool) -> Int:
+    """Place in the list of a set for a new line, whose last line leaves if it is full.
+
+    LRU and FIFO insert at the front. LIP inserts at the end of the list, BIP mostly.
+    """
+    _, _, _, tags, _, sectors, _, _, draws = arrays
+    if policy == LIP or (policy == BIP and uniform(draws, a) >= BIP_FIRST_SHARE):
+        way = ways - 1
+        while way > 0 and tags[first + way - 1] == EMPTY:
+            way -= 1
+        return np.int64(way)
+    if policy != LRU:  # its list is moved by the search
+        to_front(tags, first, ways - 1)
+    if sectored:
+        to_front(sectors, first, ways - 1)
+    return np.int64(0)
