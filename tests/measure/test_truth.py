@@ -6,7 +6,16 @@ import pytest
 
 from gpudissect.device.simulated.random_gpu import random_gpu
 from gpudissect.measure.truth import truth_of
-from gpudissect.simulation.cache.geometry import Distance, Partition, Policy, PolicyKind, Prefetch, Rows
+from gpudissect.simulation.cache.geometry import (
+    Distance,
+    Index,
+    IndexKind,
+    Partition,
+    Policy,
+    PolicyKind,
+    Prefetch,
+    Rows,
+)
 from gpudissect.workload import Path
 
 PLAIN = replace(random_gpu(0).hierarchy, partition=None, prefetch=None)
@@ -48,3 +57,13 @@ def test_policies_that_two_ways_make_equal_to_lru_are_lru(kind):
 def test_an_order_is_its_shortest_period_or_fifo(order, name):
     l1 = replace(PLAIN.caches["l1"], ways=(3,) * PLAIN.caches["l1"].sets, policy=Policy(PolicyKind.ORDER, order=order))
     assert truth_of(replace(PLAIN, caches={**PLAIN.caches, "l1": l1}))["l1", "replacement_policy"] == name
+
+
+def test_textures_in_the_array_of_the_l1_have_the_index_of_their_path():
+    index = Index(IndexKind.BITS, bits=(10, 9))
+    l1 = replace(PLAIN.caches["l1"], ways=(4,) * 4, line=128, sector=32, index=Index(IndexKind.MODULO))
+    texture = replace(PLAIN.routes[Path.TEXTURE], caches=("l1", "l2"), index=index)
+    caches, routes = {"l1": l1, "l2": PLAIN.caches["l2"]}, {**PLAIN.routes, Path.TEXTURE: texture}
+    truth = truth_of(replace(PLAIN, caches=caches, routes=routes))
+    assert (truth["l1", "index_function"], truth["texture", "index_function"]) == ("bits 7 8", "bits 9 10")
+    assert (truth["l1", "shared_with"], truth["texture", "shared_with"]) == ("texture", "l1")

@@ -19,8 +19,8 @@ def split_mix(seed):
         yield z ^ (z >> 31)
 
 
-def set_of(cache, address):
-    index = cache.index
+def set_of(cache, address, index=None):
+    index = index or cache.index
     if index.kind == "bits":
         return sum(((address >> bit) & 1) << place for place, bit in enumerate(index.bits))
     if index.kind == "xor":
@@ -199,11 +199,12 @@ class OracleCache:
         self.sets = [[None] * ways for ways in cache.ways]
         policy, kind = cache.policy, POLICIES[cache.policy.kind]
         self.policies = [kind(ways, draws, policy.weights, policy.order) for ways in cache.ways]
-        self.present = set()  # sectors
+        self.present = set()  # set and sector
 
-    def access(self, address):
-        line, sector = address // self.cache.line, address // self.cache.sector
-        number = set_of(self.cache, address)
+    def access(self, address, index=None):
+        line = address // self.cache.line
+        number = set_of(self.cache, address, index)
+        sector = number, address // self.cache.sector
         ways, policy = self.sets[number], self.policies[number]
         if line in ways:
             hit = sector in self.present
@@ -212,7 +213,9 @@ class OracleCache:
             return hit
         way = ways.index(None) if None in ways else policy.victim()
         if ways[way] is not None:
-            self.present = {s for s in self.present if s * self.cache.sector // self.cache.line != ways[way]}
+            evicted = number, ways[way]
+            per_line = self.cache.line // self.cache.sector
+            self.present = {(n, s) for n, s in self.present if (n, s // per_line) != evicted}
         ways[way] = line
         self.present.add(sector)
         policy.use(way, False)
@@ -254,7 +257,7 @@ class OracleHierarchy:
             if position == len(route.caches):
                 break
             name = route.caches[position]
-            if self.caches[name].access(address):
+            if self.caches[name].access(address, route.index if position == 0 else None):
                 served = position
                 break
             missed.append(name)

@@ -53,18 +53,16 @@ class IndexTable(Table):
             wrong("granule", self.granule, "only index kinds 'modulo' and 'table' take a granule")
         return self
 
-    def check(self, sets: int, line: int) -> None:
-        """Reject an index that does not number `sets` sets of a cache with lines of `line` bytes."""
-        place = "index_function.value"
+    def check(self, sets: int, line: int, place: str = "index_function.value") -> None:
+        """Reject an index, at `place`, that does not number `sets` sets of a cache with lines of `line` bytes."""
         if self.kind in (IndexKind.BITS, IndexKind.XOR):
-            self._check_bits(_FIELD_BY_KIND[self.kind], sets, line.bit_length() - 1)
+            self._check_bits(f"{place}.{_FIELD_BY_KIND[self.kind]}", sets, line.bit_length() - 1)
         elif self.kind is IndexKind.TABLE and set(self.table) != set(range(sets)):
             wrong(f"{place}.table", sorted(set(self.table))[:8], f"every set 0..{sets - 1} and no other")
         if self.granule % line:
             wrong(f"{place}.granule", self.granule, f"a multiple of the line, {line} B (0: the line)")
 
-    def _check_bits(self, field: str, sets: int, lowest: int) -> None:
-        place = f"index_function.value.{field}"
+    def _check_bits(self, place: str, sets: int, lowest: int) -> None:
         masks = self.masks or tuple((bit,) for bit in self.bits)
         if 2 ** len(masks) != sets:
             wrong(place, len(masks), f"{sets} sets need 2^n = {sets}, a list of n")
@@ -74,7 +72,7 @@ class IndexTable(Table):
         if any(not mask for mask in masks):
             wrong(place, [], "every mask names at least one address bit")
         if _rank(masks) < len(masks):
-            wrong(place, list(getattr(self, field)), "independent bits, or some sets stay empty")
+            wrong(place, list(self.masks or self.bits), "independent bits, or some sets stay empty")
 
 
 def _rank(masks: tuple[tuple[int, ...], ...]) -> int:

@@ -126,6 +126,7 @@ def _route(gpu: GpuTable, table: PathTable) -> geometry.Route:
         latency=tuple(entry.value for entry in table.latency),
         memory_latency=table.memory_latency.value if table.memory_latency else None,
         timer=(table.timer or gpu.chip.timer).value,
+        index=index_of(table.index_function.value) if table.index_function else None,
         **_values(table, "translated_from", "tlbs_at"),
     )
 

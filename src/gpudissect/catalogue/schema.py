@@ -141,3 +141,9 @@ def _check_paths(gpu: GpuTable) -> None:
             if element not in gpu.caches and element not in gpu.views:
                 known = ", ".join([*gpu.caches, *gpu.views])
                 wrong(f"paths.{path}.caches", element, f"elements with an array or a view: {known}")
+        if table.index_function is not None:
+            nearest = gpu.caches[
+                gpu.views[table.caches[0]].of.value if table.caches[0] in gpu.views else table.caches[0]
+            ]
+            place = f"paths.{path}.index_function.value"
+            table.index_function.value.check(nearest.sets.value, nearest.line_size.value, place)

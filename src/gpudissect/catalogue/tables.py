@@ -10,6 +10,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from gpudissect.catalogue.arrays import IndexTable
 from gpudissect.catalogue.quantity import (
     Bit,
     Count,
@@ -82,7 +83,8 @@ class PathTable(Table):
     """A path to memory: elements nearest first, and cycles from load to use for a hit in each.
 
     `translated_from`, `tlbs_at`: positions in `caches`, see `gpudissect.simulation.cache.geometry.Route`. Without
-    `memory_latency` the path ends before memory: one latency, on path cluster one per rank.
+    `memory_latency` the path ends before memory: one latency, on path cluster one per rank. `index_function`: of the
+    nearest cache on this path, if it is not that of the cache.
     """
 
     caches: tuple[Element, ...] = ()
@@ -90,6 +92,7 @@ class PathTable(Table):
     memory_latency: Sourced[Cycles] | None = None
     translated_from: Sourced[Position] | None = None
     tlbs_at: Sourced[Position] | None = None
+    index_function: Sourced[IndexTable] | None = None
     timer: Sourced[Cycles] | None = None
 
     @property
@@ -112,6 +115,8 @@ class PathTable(Table):
             wrong("translated_from.value", self.translated_from.value, f"0..{len(self.caches)}")
         if self.tlbs_at is not None and self.tlbs_at.value >= len(self.caches):
             wrong("tlbs_at.value", self.tlbs_at.value, f"a position in caches, below {len(self.caches)}")
+        if self.index_function is not None and not self.caches:
+            wrong("index_function", "a table", "none: the path has no caches")
         return self
 
 

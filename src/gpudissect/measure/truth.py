@@ -29,7 +29,8 @@ def truth_of(hierarchy: Hierarchy) -> Truth:
     Left out is what has no single value: the latency of memory with open rows, the miss rate of a prefetching cache,
     latencies that depend on the SM and the slice of the L2.
     """
-    l1, texture, l2 = (hierarchy.caches[name] for name in ("l1", "texture", "l2"))
+    l1, texture, l2 = (_nearest(hierarchy, path) for path in (Path.GLOBAL, Path.TEXTURE, Path.GLOBAL_L2))
+    is_shared = hierarchy.routes[Path.TEXTURE].caches[0] == "l1"
     (l1_hit, hit), memory = hierarchy.routes[Path.GLOBAL].latency, hierarchy.routes[Path.GLOBAL].memory_latency
     texture_hit, texture_miss = hierarchy.routes[Path.TEXTURE].latency
     partition = hierarchy.partition
@@ -39,8 +40,8 @@ def truth_of(hierarchy: Hierarchy) -> Truth:
         ("texture", "miss_penalty"): texture_miss - texture_hit,
         ("l1", "count_per_sm"): l1.copies,
         ("texture", "count_per_sm"): texture.copies,
-        ("l1", "shared_with"): "nothing",
-        ("texture", "shared_with"): "nothing",
+        ("l1", "shared_with"): "texture" if is_shared else "nothing",
+        ("texture", "shared_with"): "l1" if is_shared else "nothing",
         **_tlb_truth(hierarchy.tlbs, hierarchy.tlb_walk_penalty),
     }
     if hierarchy.tlbs:
@@ -91,6 +92,13 @@ def _tlb_truth(tlbs: tuple[Tlb, ...], walk: float) -> Truth:
         truth |= {(element, "miss_penalty"): penalty - previous}
         previous = penalty
     return truth
+
+
+def _nearest(hierarchy: Hierarchy, path: Path) -> Cache:
+    """The nearest cache of a path as its loads find it: with the index function of the path."""
+    route = hierarchy.routes[path]
+    cache = hierarchy.caches[route.caches[0]]
+    return cache if route.index is None else replace(cache, index=route.index)
 
 
 def _ways(ways: tuple[int, ...]) -> Value:

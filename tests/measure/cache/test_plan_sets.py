@@ -5,13 +5,15 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
 from gpudissect.measure.cache import plan_sets
 from gpudissect.measure.cache.plan_line import Lines
 from gpudissect.measure.cache.plan_sets import _with_spare
-from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
+from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Route
 from gpudissect.simulation.cache.index import canonical, reduced, set_numbers
+from gpudissect.workload import Path
 from tests.measure.conftest import bits, plain_l2
 from tests.support.driving import estimates
 from tests.support.geometries import orders
@@ -191,3 +193,19 @@ def test_lines_that_a_full_set_has_already_are_replaced_by_one_spare_line():
     exact, others = np.array([3, 8, 11]), np.array([8, 20, 3, 21])
     assert _with_spare(exact, others, 99).tolist() == [3, 8, 11, 99, 20, 21]
     assert _with_spare(exact, np.array([20, 8]), 99).tolist() == [3, 8, 11, 20, 99]
+
+
+def test_paths_into_one_array_have_their_own_index_functions():
+    indices = {
+        Path.GLOBAL: (None, "bits 7 8 9 10"),
+        Path.READONLY: (Index(IndexKind.BITS, bits=(8, 9, 10, 11)), "bits 8 9 10 11"),
+        Path.TEXTURE: (Index(IndexKind.XOR, masks=(0x1080, 1 << 8, 1 << 9, 1 << 10)), "xor 7^12 8 9 10"),
+    }
+    caches = {"l1": Cache((4,) * 16, 128, 32, bits(7, 4), Policy(PolicyKind.LRU)), "l2": plain_l2()}
+    routes = {path: Route(("l1", "l2"), (40, 230), 500, timer=12, index=index) for path, (index, _) in indices.items()}
+    routes[Path.GLOBAL_L2] = Route(("l2",), (230,), 500, timer=12)
+    device = SimulatedGpu(Hierarchy(caches, routes), spec="sim:test", name="test", noise=Noise(seed=1))
+    found = estimates(device, ["sets.l1", "sets.readonly", "sets.texture"])
+    for element, (_, name) in zip(("l1", "readonly", "texture"), indices.values(), strict=True):
+        assert found[element, "sets"].value == 16 and found[element, "ways"].value == 4
+        assert found[element, "index_function"].value == name

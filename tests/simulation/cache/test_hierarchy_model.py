@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.support.geometries import LRU, MODULO, addresses, hierarchies
 from tests.support.oracle import OracleHierarchy
 
+from gpudissect.errors import UsageError
 from gpudissect.simulation.cache.geometry import (
     Cache,
     Distance,
@@ -17,6 +18,7 @@ from gpudissect.simulation.cache.geometry import (
     IndexKind,
     PageWindow,
     Partition,
+    Policy,
     PolicyKind,
     Prefetch,
     Route,
@@ -242,3 +244,28 @@ def test_the_near_partition_goes_by_the_sm():
 def test_distances_leave_other_routes_alone():
     distant = replace(PLAIN, distance=Distance("l2", by_sm=(7.0,) * 5))
     assert walk_on_sm(distant, Path.CONSTANT, [0], 0) == walk_on_sm(PLAIN, Path.CONSTANT, [0], 0)
+
+
+@pytest.mark.parametrize("kind", ["lru", "fifo", "plru", "slru", "lip", "order"])
+@settings(max_examples=25)
+@given(st.lists(st.tuples(st.sampled_from([Path.GLOBAL, Path.TEXTURE]), addresses(40)), min_size=1, max_size=6))
+def test_paths_into_one_array_may_have_index_functions_of_their_own(kind, sequences):
+    policy = Policy(PolicyKind(kind), order=(2, 1, 4, 3, 3) if kind == "order" else ())
+    routes = {
+        Path.GLOBAL: Route(("l1",), (40.0,), 500.0, translated_from=2),
+        Path.TEXTURE: Route(("l1",), (70.0,), 500.0, translated_from=2, index=Index(IndexKind.BITS, bits=(9, 7))),
+    }
+    hierarchy = Hierarchy({"l1": Cache((4,) * 4, 64, 32, MODULO, policy)}, routes)
+    model, oracle = HierarchyModel(hierarchy), OracleHierarchy(hierarchy)
+    for _ in range(2):
+        for path, sequence in sequences:
+            assert walk(model, sequence, path) == [oracle.access(path, address) for address in sequence]
+        model.reset()
+        oracle = OracleHierarchy(hierarchy)
+
+
+def test_an_index_of_a_path_must_fit_its_nearest_cache():
+    for route in (Route(("l1", "l2"), (40.0, 200.0), 500.0), Route((), (), 500.0)):
+        wrong = replace(PLAIN, routes={Path.GLOBAL: replace(route, index=Index(IndexKind.BITS, bits=(7,)))})
+        with pytest.raises(UsageError, match="index"):
+            HierarchyModel(wrong)

@@ -72,6 +72,9 @@ def _l2_close_to_l1(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
 
 
 def _small_l2(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    if "texture" not in hierarchy.caches:  # one array, whose sets fit the index functions of both paths
+        size = 2 * hierarchy.caches["l1"].capacity
+        return _with(hierarchy, l2=random_cache(rng, size, max(250 * KIB, size + 4 * KIB), Scope.GPU))
     l1, texture = (random_cache(rng, KIB, 4 * KIB) for _ in range(2))
     return _with(hierarchy, l1=l1, texture=texture, l2=random_cache(rng, 32 * KIB, 250 * KIB, Scope.GPU))
 
@@ -134,6 +137,22 @@ def _tlbs_at_l2(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
     return replace(hierarchy, routes=routes)
 
 
+def _index_by_path(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    """Textures in the array of the L1, with another index function than global loads."""
+    l1, l2 = random_cache(rng, 2 * KIB, 96 * KIB), hierarchy.caches["l2"]
+    bits = rng.randint(1, 6)
+    ways = max(2, min(24, sum(l1.ways) >> bits))
+    low = l1.line.bit_length() - 1
+    masks = [1 << low + bit | 1 << low + bits + rng.randint(0, 2 * bits) for bit in range(bits)]
+    l1 = replace(l1, ways=(ways,) * 2**bits, index=Index(IndexKind.BITS, bits=tuple(range(low, low + bits))))
+    policy = Policy(rng.choice([PolicyKind.LRU, PolicyKind.FIFO, PolicyKind.NRU, PolicyKind.SRRIP, PolicyKind.RANDOM]))
+    routes = dict(hierarchy.routes)
+    texture = replace(routes[Path.TEXTURE], caches=("l1", "l2"), index=Index(IndexKind.XOR, masks=tuple(masks)))
+    routes[Path.TEXTURE] = texture
+    caches = {"l1": replace(l1, policy=policy, copies=hierarchy.caches["l1"].copies), "l2": l2}
+    return replace(hierarchy, caches=caches, routes=routes)
+
+
 def _little_memory(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
     return replace(hierarchy, limits=dict.fromkeys(hierarchy.routes, rng.choice([1, 2]) * GIB))
 
@@ -143,6 +162,7 @@ FEATURES: dict[str, Callable[[Hierarchy, random.Random], Hierarchy]] = {
     "close_tlbs": _close_tlbs,
     "distances": _distances,
     "few_home_bits": _few_home_bits,
+    "index_by_path": _index_by_path,
     "l2_close_to_l1": _l2_close_to_l1,
     "little_memory": _little_memory,
     "next_lines": _next_lines,

@@ -16,13 +16,16 @@ POLICIES = {kind: int(getattr(replacement, kind.name)) for kind in PolicyKind}
 TAG_BITS = 31
 
 
-def pack(caches: Sequence[Cache]) -> Arrays:
-    """Pack checked caches (and TLBs, as caches of pages) one after the other, all empty."""
-    shape = np.zeros((len(caches), replacement.COLUMNS), dtype=np.int64)
+def pack(caches: Sequence[Cache], views: Sequence[tuple[int, Index]] = ()) -> Arrays:
+    """Pack checked caches (and TLBs, as caches of pages) one after the other, all empty.
+
+    `views` are further arrays: the lines of the cache of that number, accessed by another index function.
+    """
+    shape = np.zeros((len(caches) + len(views), replacement.COLUMNS), dtype=np.int64)
     tables: list[int] = []
     odds: list[float] = []
     lines = sets = 0
-    for row, cache in zip(shape, caches, strict=True):
+    for row, cache in zip(shape, caches, strict=False):
         row[replacement.LINE_SHIFT] = cache.line.bit_length() - 1
         row[replacement.SECTOR_SHIFT] = cache.sector.bit_length() - 1
         row[replacement.SECTORS] = cache.line // cache.sector
@@ -44,6 +47,12 @@ def pack(caches: Sequence[Cache]) -> Arrays:
         row[replacement.TOUCHED] = sets
         lines += sum(cache.ways)
         sets += cache.sets
+    for row, (number, index) in zip(shape[len(caches) :], views, strict=True):
+        row[:] = shape[number]
+        row[replacement.TABLE] = len(tables)
+        tables += _index(row, index, caches[number].line, caches[number].sets)
+        row[replacement.TOUCHED] = sets
+        sets += caches[number].sets
     sectored = any(cache.sector < cache.line for cache in caches)
     return Arrays(
         shape=shape,
@@ -53,8 +62,8 @@ def pack(caches: Sequence[Cache]) -> Arrays:
         marks=np.zeros(lines, dtype=np.int8),
         sectors=np.zeros(lines if sectored else 1, dtype=np.int32),
         touched=np.zeros(sets, dtype=np.int32),
-        filled=np.zeros(len(caches), dtype=np.int64),
-        draws=np.zeros(len(caches), dtype=np.uint64),
+        filled=np.zeros(len(shape), dtype=np.int64),
+        draws=np.zeros(len(shape), dtype=np.uint64),
     )
 
 

@@ -82,6 +82,9 @@ def check_hierarchy(hierarchy: Hierarchy) -> None:
     for path, route in hierarchy.routes.items():
         for problem in _route_problems(path, route, hierarchy):
             raise UsageError(problem)
+        if route.index is not None:
+            nearest = hierarchy.caches[route.caches[0]]
+            check_index(route.index, nearest.line, nearest.sets)
     for problem in _problems(hierarchy):
         raise UsageError(problem)
     if hierarchy.distance is not None:
@@ -128,6 +131,8 @@ def _route_problems(path: Path, route: Route, hierarchy: Hierarchy) -> Iterator[
         yield f"path {path} has {len(route.caches)} caches but {len(route.latency)} latencies"
     if route.translated_from < 0 or not 0 <= route.tlbs_at < max(1, len(route.caches)):
         yield f"path {path}: translated_from and tlbs_at are positions in its caches"
+    if route.index is not None and not route.caches:
+        yield f"path {path} has an index function of its nearest cache, but no caches"
 
 
 def _check_distance(distance: Distance, hierarchy: Hierarchy) -> None:

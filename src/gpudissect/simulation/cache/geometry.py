@@ -218,7 +218,8 @@ class Route:
     A path that ends before memory (shared memory) has no `memory_latency` and no caches, and one `latency` for the
     array itself; on path CLUSTER one by rank of the accessed block, the last for all further ranks. `tlbs_at` is the
     cache beside the TLBs: a load that misses the first TLB takes at least as long as a hit in it (MC16 s5.2 finding 3:
-    Fermi's TLBs sit at the L2, so an L1 TLB miss costs an L1 hit 288 cycles, an L2 hit only 27).
+    Fermi's TLBs sit at the L2, so an L1 TLB miss costs an L1 hit 288 cycles, an L2 hit only 27). `index` is the index
+    function of the nearest cache on this path, where paths into one array have different ones; None: that of the cache.
     """
 
     caches: tuple[str, ...]  # names of the arrays, nearest first
@@ -227,6 +228,7 @@ class Route:
     translated_from: int = 0  # position in `caches` before which the TLBs are accessed (MC16 s5.2: 1 on Maxwell)
     timer: float = 0.0  # cycles that timing a single access adds (MC16 s4.2)
     tlbs_at: int = 0  # position in `caches`
+    index: Index | None = None
 
 
 @dataclass(frozen=True)

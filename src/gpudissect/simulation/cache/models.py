@@ -25,7 +25,7 @@ with several copies a warp uses number ``warp mod copies`` (MT22 s4.6). The TLBs
 The first model in a process loads numba, about half a second (and compiles, the first time ever).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -87,8 +87,11 @@ class HierarchyModel:
                         arrays.append(cache)
         if (lines := sum(sum(cache.ways) + cache.sets for cache in arrays)) > MAX_SIMULATED_LINES:
             raise UnsupportedWorkload(f"caches are simulated up to {MAX_SIMULATED_LINES} lines and sets, got {lines}")
-        self._arrays = _pack.pack(arrays)
-        self._reaches = [_pack.reach(array) for array in arrays]
+        nearest = {(route.caches[0], route.index) for route in hierarchy.routes.values() if route.index is not None}
+        views = [(n, index) for (name, *_), n in self._numbers.items() for other, index in nearest if other == name]
+        self._views = {view: len(arrays) + number for number, view in enumerate(views)}
+        self._arrays = _pack.pack(arrays, views)
+        self._reaches = [_pack.reach(arrays[number]) for number in (*range(len(arrays)), *(n for n, _ in views))]
         self._programs: dict[tuple[Path, Actor], Program] = {}
         self._end = NOWHERE
         banks = hierarchy.rows.banks if hierarchy.rows is not None else 0
@@ -174,6 +177,11 @@ class HierarchyModel:
             return self._numbers[name, 0, actor.near_partition]
         return self._numbers[name, actor.sm if cache.scope is Scope.SM else 0, actor.warp % cache.copies]
 
+    def _number_on(self, route: Route, name: str, actor: Actor) -> int:
+        """The same on a route, which may access its nearest cache by an index function of its own."""
+        number = self._number(name, actor)
+        return number if route.index is None or name != route.caches[0] else self._views[number, route.index]
+
     def _is_partitioned(self, name: str) -> bool:
         return self.hierarchy.partition is not None and self.hierarchy.partition.cache == name
 
@@ -196,10 +204,10 @@ class HierarchyModel:
         for level, name in enumerate(route.caches):
             if level == route.translated_from:
                 translate()
-            steps.append((kernel.CACHE, self._number(name, actor), level))
+            steps.append((kernel.CACHE, self._number_on(route, name, actor), level))
             costs.append(route.latency[level])
             if partition is not None and partition.cache == name:
-                far = self._numbers[name, 0, (actor.near_partition + 1) % PARTITION_COUNT]
+                far = self._number_on(route, name, replace(actor, first_sm=actor.first_sm + 1))
                 steps.append((kernel.FAR_PARTITION, far, level))
                 costs.append(route.latency[level] + partition.far_penalty)
         if route.translated_from == len(route.caches) and route.memory_latency is not None:
@@ -219,7 +227,7 @@ class HierarchyModel:
         if rows is not None and route.memory_latency is not None:
             extras[[kernel.X_ROW, kernel.X_BANKS, kernel.X_SAVING]] = rows.size, rows.banks, rows.saving
         if ahead is not None:
-            prefetch[:] = self._number(ahead.cache, actor), ahead.reach, ahead.run, MAX_PREFETCH_STEP, NOWHERE
+            prefetch[:] = self._number_on(route, ahead.cache, actor), ahead.reach, ahead.run, MAX_PREFETCH_STEP, NOWHERE
         return np.array(steps, dtype=np.int64).reshape(-1, 3), np.array(costs), extras, prefetch
 
 
