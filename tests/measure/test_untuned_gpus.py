@@ -20,6 +20,7 @@ from gpudissect.simulation.cache.geometry import (
     Policy,
     PolicyKind,
     Prefetch,
+    Room,
     Route,
     Rows,
     Scope,
@@ -201,3 +202,24 @@ def test_an_l1_as_slow_as_the_l2_is_not_called_absent(hit):
     capacity = next(each for each in run_survey(device, elements=("l1",)).findings if each.attribute == "capacity")
     assert capacity.status is Status.NOT_FOUND
     assert f"{hit + TIMER:.0f} cycles" in capacity.reason and f"{L2_HIT + TIMER:.0f} cycles" in capacity.reason
+
+
+ROOMS = [
+    *((4, 64, Room(230), LRU), (4, 64, Room(230), FIFO), (4, 512, Room(1928), FIFO)),
+    *((4, 64, Room(200, halves=True), LRU), (4, 64, Room(200, halves=True), FIFO)),
+    *((8, 64, Room(400, halves=True), LRU), (8, 512, Room(2048, halves=True), FIFO)),
+]
+
+
+@pytest.mark.parametrize(("ways", "sets", "room", "policy"), ROOMS, ids=str)
+def test_an_l1_with_more_tags_than_room_for_data(ways, sets, room, policy):
+    """Its size is that of the data, its ways are those of the tags; or it is a range, or doubtful."""
+    plain = gpu().hierarchy
+    l1 = Cache((ways,) * sets, 128, 32, PLAIN, policy, room=room)
+    caches = {**plain.caches, "l1": l1}
+    device = SimulatedGpu(replace(plain, caches=caches), spec="sim:untuned", name="untuned", noise=Noise())
+    found, wrong = surveyed(device, "l1")
+    assert wrong == [] and found["l1", "capacity"].value == l1.capacity == room.lines * 128
+    assert (found["l1", "sets"].value, found["l1", "ways"].value) == (sets, ways)
+    if ("l1", "replacement_policy") in found:
+        assert found["l1", "replacement_policy"].value == str(policy)

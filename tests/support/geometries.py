@@ -15,6 +15,7 @@ from gpudissect.simulation.cache.geometry import (
     Policy,
     PolicyKind,
     Prefetch,
+    Room,
     Route,
     Rows,
     Scope,
@@ -72,7 +73,10 @@ def caches(draw):
     sets = draw(st.integers(1, 8))
     ways, policy = draw(ways_and_policy(sets))
     sector = draw(st.sampled_from([line, line // 4, line // 16]))
-    return Cache(ways, line, sector, draw(indices(line, sets)), policy)
+    room = None
+    if policy.kind in (PolicyKind.LRU, PolicyKind.FIFO) and draw(st.booleans()):
+        room = Room(draw(st.integers(sets, sum(ways))), draw(st.booleans()))
+    return Cache(ways, line, sector, draw(indices(line, sets)), policy, room=room)
 
 
 @st.composite

@@ -200,6 +200,8 @@ class OracleCache:
         policy, kind = cache.policy, POLICIES[cache.policy.kind]
         self.policies = [kind(ways, draws, policy.weights, policy.order) for ways in cache.ways]
         self.present = set()  # set and sector
+        self.half_lines = {}  # of set and line, where there is room for data
+        self.turn = 0  # set that loses a line next
 
     def access(self, address, index=None):
         line = address // self.cache.line
@@ -210,16 +212,32 @@ class OracleCache:
             hit = sector in self.present
             self.present.add(sector)
             policy.use(ways.index(line), True)
+            self.take_room(number, line, 2)
             return hit
         way = ways.index(None) if None in ways else policy.victim()
         if ways[way] is not None:
-            evicted = number, ways[way]
-            per_line = self.cache.line // self.cache.sector
-            self.present = {(n, s) for n, s in self.present if (n, s // per_line) != evicted}
+            self.evict(number, way)
         ways[way] = line
         self.present.add(sector)
         policy.use(way, False)
+        self.take_room(number, line, 1 if self.cache.room and self.cache.room.halves else 2)
         return False
+
+    def evict(self, number, way):
+        evicted = number, self.sets[number][way]
+        per_line = self.cache.line // self.cache.sector
+        self.present = {(n, s) for n, s in self.present if (n, s // per_line) != evicted}
+        self.half_lines.pop(evicted, None)
+        self.sets[number][way] = None
+
+    def take_room(self, number, line, half_lines):
+        if self.cache.room is None:
+            return
+        self.half_lines[number, line] = half_lines
+        while sum(self.half_lines.values()) > 2 * self.cache.room.lines:
+            if sum(line is not None for line in self.sets[self.turn]) > 1:
+                self.evict(self.turn, self.policies[self.turn].order.pop(0))
+            self.turn = (self.turn + 1) % len(self.sets)
 
 
 class OracleHierarchy:

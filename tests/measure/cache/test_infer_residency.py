@@ -11,6 +11,7 @@ from gpudissect.measure.cache.infer_residency import (
     decide,
     decide_by_line,
     estimate_residency,
+    excess_fit,
     overflow_log_odds_by_line,
     probe_sizes,
 )
@@ -109,3 +110,17 @@ def test_residency_covers_the_truth(elements, data):
 def test_residency_needs_probes():
     with pytest.raises(ValueError, match="probe"):
         estimate_residency(0, 0, 10, 24)
+
+
+@pytest.mark.parametrize(
+    ("excess", "expected", "laps", "fit"),
+    [
+        (500, 0, 1000, Fit.OVERFLOWS),  # every other lap misses
+        (0, 0, 1000, Fit.FITS),
+        (500, 100_000, 1000, Fit.UNDECIDED),  # chance may be as large
+        (5_000, 100_000, 1000, Fit.OVERFLOWS),
+        (90, 1000, 1000, Fit.FITS),
+    ],
+)
+def test_lines_that_miss_in_some_laps_only(excess, expected, laps, fit):
+    assert excess_fit(excess, expected, laps) is fit

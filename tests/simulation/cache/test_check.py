@@ -19,6 +19,7 @@ from gpudissect.simulation.cache.geometry import (
     Policy,
     PolicyKind,
     Prefetch,
+    Room,
     Route,
     Scope,
     Tlb,
@@ -106,3 +107,23 @@ def test_impossible_geometries_are_refused(changes, message):
     check_hierarchy(VALID)
     with pytest.raises(UsageError, match=message):
         check_hierarchy(replace(VALID, **changes))
+
+
+@pytest.mark.parametrize(
+    ("room", "policy", "message"),
+    [
+        (Room(17), LRU, "no more than 16 ways, got 17"),
+        (Room(3), LRU, "a line of each of 4 sets"),
+        (Room(10), Policy(PolicyKind.NRU), "with 'lru' and 'fifo', not with 'nru'"),
+    ],
+)
+def test_rooms_for_data_that_are_not_simulated_are_refused(room, policy, message):
+    with pytest.raises(UsageError, match=message):
+        check_hierarchy(replace(VALID, caches={**VALID.caches, "l1": replace(L2, policy=policy, room=room)}))
+
+
+def test_a_path_with_its_own_index_leads_to_no_cache_with_a_room():
+    l1 = replace(L2, scope=Scope.SM, room=Room(10))
+    indexed = replace(VALID.routes[Path.GLOBAL], caches=("l1",), latency=(1.0,), index=MODULO)
+    with pytest.raises(UsageError, match="must not have a room"):
+        check_hierarchy(replace(VALID, caches={**VALID.caches, "l1": l1}, routes={Path.GLOBAL: indexed}))

@@ -10,6 +10,7 @@ from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.random_gpu import GIB, KIB, MIB, random_cache, random_gpu
 from gpudissect.simulation.cache.geometry import (
     PARTITION_COUNT,
+    Cache,
     Distance,
     Hierarchy,
     Index,
@@ -19,6 +20,7 @@ from gpudissect.simulation.cache.geometry import (
     Policy,
     PolicyKind,
     Prefetch,
+    Room,
     Rows,
     Scope,
     Tlb,
@@ -27,6 +29,7 @@ from gpudissect.workload import Path
 
 MODULO, LRU = Index(IndexKind.MODULO), Policy(PolicyKind.LRU)
 PAIR_SHARE = 0.5  # of GPUs with two features
+ROOM_FEATURES = frozenset({"room_by_touches", "tags_without_room"})  # of the L1 that other features leave
 OTHER_USERS_SHARE = 0.1  # of GPUs that others use between the chases
 
 
@@ -36,7 +39,9 @@ def untuned_gpu(seed: int) -> SimulatedGpu:
     tuned = random_gpu(seed)
     names = sorted(rng.sample(sorted(FEATURES), 2 if rng.random() < PAIR_SHARE else 1))
     hierarchy = tuned.hierarchy
-    for name in names:
+    if "index_by_path" in names:  # not simulated with a room for data
+        names = [name for name in names if name not in ROOM_FEATURES]
+    for name in (*(name for name in names if name not in ROOM_FEATURES), *sorted(ROOM_FEATURES & set(names))):
         hierarchy = FEATURES[name](hierarchy, rng)
     noise = tuned.noise
     if rng.random() < OTHER_USERS_SHARE:
@@ -80,7 +85,12 @@ def _small_l2(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
 
 
 def _with(hierarchy: Hierarchy, **caches: object) -> Hierarchy:
-    return replace(hierarchy, caches={**hierarchy.caches, **caches})  # type: ignore[dict-item]
+    hierarchy = replace(hierarchy, caches={**hierarchy.caches, **caches})  # type: ignore[dict-item]
+    partition, line = hierarchy.partition, hierarchy.caches["l2"].line
+    if partition is not None and partition.home_mask % line:  # homes are of whole lines
+        lowest = partition.home_mask & -partition.home_mask
+        return replace(hierarchy, partition=replace(partition, home_mask=partition.home_mask * (line // lowest)))
+    return hierarchy
 
 
 def _close_tlbs(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
@@ -153,6 +163,21 @@ def _index_by_path(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
     return replace(hierarchy, caches=caches, routes=routes)
 
 
+def _tags_without_room(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    """An L1 with more tags than room for data (the L1 of an H200 has 2048, for 1928 lines)."""
+    return _with(hierarchy, l1=_with_room(hierarchy.caches["l1"], rng.uniform(0.75, 0.97), False, rng))
+
+
+def _room_by_touches(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    """An L1 in which a line used once takes half the room (as it seems in that of an H200)."""
+    return _with(hierarchy, l1=_with_room(hierarchy.caches["l1"], rng.uniform(0.5, 0.95), True, rng))
+
+
+def _with_room(cache: Cache, share: float, halves: bool, rng: random.Random) -> Cache:
+    lines = max(cache.sets, int(share * sum(cache.ways)))
+    return replace(cache, policy=rng.choice([LRU, Policy(PolicyKind.FIFO)]), room=Room(lines, halves))
+
+
 def _little_memory(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
     return replace(hierarchy, limits=dict.fromkeys(hierarchy.routes, rng.choice([1, 2]) * GIB))
 
@@ -167,9 +192,11 @@ FEATURES: dict[str, Callable[[Hierarchy, random.Random], Hierarchy]] = {
     "little_memory": _little_memory,
     "next_lines": _next_lines,
     "page_window": _page_window,
+    "room_by_touches": _room_by_touches,
     "rows": _rows,
     "small_l2": _small_l2,
     "small_pages": _small_pages,
     "stream_prefetch": _stream_prefetch,
+    "tags_without_room": _tags_without_room,
     "tlbs_at_l2": _tlbs_at_l2,
 }

@@ -28,6 +28,7 @@ Mask = NDArray[np.bool_]
 
 SHORT_LAP_PROBABILITY = 1e-3  # that a lap with true misses shows fewer of them
 ERROR_ODDS = 1e-4  # at which a decision is made
+MIN_MISSING_LAPS = 0.25  # share of the laps of a chain that overflows in some laps only
 MIN_KNOWN_SHARE = 0.5  # of the accesses of a chain
 EXCESSES = np.array((1, 2, 4, 8, 16, 32, 64, 256, 1024, 4096, 65536))[:, None, None]
 """True misses per lap that are considered, shape (excesses, 1, 1)."""
@@ -106,6 +107,18 @@ def overflow_log_odds_by_line(misses: Array, laps: int) -> float:
     by_chance = total * (total - 1) / 2 / misses.size + 0.5
     excess = laps * (laps - 1) / 2 / MAX_OVERFLOW_LINES
     return pairs * log1p(excess / by_chance) - excess
+
+
+def excess_fit(excess: float, expected: float, laps: int) -> Fit:
+    """The verdict on misses beyond those `expected` of misread hits, if a chain that overflows may miss in some laps.
+
+    It misses in a quarter of the laps at least. Undecided where chance may hide that (four standard deviations of the
+    difference between two Poisson numbers).
+    """
+    chance = 4 * (2 * expected + 1) ** 0.5
+    if excess > max(MIN_MISSING_LAPS * laps, chance):
+        return Fit.OVERFLOWS
+    return Fit.FITS if chance <= MIN_MISSING_LAPS * laps else Fit.UNDECIDED
 
 
 def decide_by_line(misses: Array, laps: int) -> Fit:

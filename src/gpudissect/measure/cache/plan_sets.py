@@ -6,13 +6,14 @@ index; the ways of every set follow from random lines sampled by that index. If 
 the index is wrong.
 """
 
+from dataclasses import replace
 from types import NoneType
 
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.measure.access_patterns import footprint
-from gpudissect.measure.cache.infer_residency import SIZE_TOLERANCE, Fit, probe_sizes
+from gpudissect.measure.cache.infer_residency import SIZE_TOLERANCE, Fit, excess_fit, probe_sizes
 from gpudissect.measure.cache.infer_structure import (
     LinesBySet,
     Structure,
@@ -32,7 +33,7 @@ from gpudissect.measure.cache.residency_probe import (
     portions,
     ways_of_sets,
 )
-from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL, EXACT
+from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL, EXACT
 from gpudissect.measure.plan import Ask, Bench, Key, Known, Outcome, Plan, StopEarly, found, without
 from gpudissect.simulation.cache.geometry import Index, IndexKind
 from gpudissect.simulation.cache.index import canonical, set_numbers
@@ -49,6 +50,7 @@ MAX_SIZES_PER_BATCH = 15
 LINES_PER_SET = 4  # of a block, about
 MIN_BLOCK_LINES, MAX_BLOCK_BITS = 512, 14  # in too small a block a set has no line, or no period
 MIN_PERIOD_MEMBERS = 3  # lines of a set in a block; with fewer its period may be longer than the block
+PIECE_SIZES, PIECE_ACCESSES = 4, 1 << 17  # of pieces that just fit, traversed again
 PARTS = 64  # of a group of lines that overflows
 ATTEMPTS = 2  # with other lines: a group test may go wrong by chance, which the check detects
 CAPACITY_METHOD = "ways of all sets, cross-checked by residency"
@@ -98,6 +100,8 @@ def sets_plan(element: str, bench: Bench, known: Known) -> Plan:
                 revised = _revised_capacity(element, structure, count, recounted)
                 if revised and revised[0].low != revised[0].high:
                     revised = yield from _test_all_ways(revised[0], structure, test, attempt_bench)
+                if revised and revised[0].low != revised[0].high:
+                    revised = yield from _test_piece(revised[0], count, structure.line, test, attempt_bench)
             return Outcome((*_estimates(element, structure, count), *revised), structure)
     fields = {"method": METHOD, "evidence": test.evidence}
     return Outcome(without(Status.AMBIGUOUS, element, str(structure), *ATTRIBUTES, **fields))
@@ -332,6 +336,38 @@ def _test_all_ways(capacity: Estimate, structure: Structure, test: ResidencyTest
     caveats = ("a contiguous buffer of that size does not fit: some sets are full before others",)
     evidence = (*structure.evidence, *test.evidence[-1:])
     return (found(capacity.element, "capacity", size, size, size, EXACT, ALL_WAYS_METHOD, evidence, caveats),)
+
+
+def _test_piece(capacity: Estimate, count: int, line: int, test: ResidencyTest, bench: Bench) -> Ask[tuple[Estimate]]:
+    """The capacity, where data has less room than tags, if so many lines in one piece miss in some laps only.
+
+    A full set misses in every lap. Where lines take more room when they are used again, one that does may evict another
+    that was accessed already: then every other lap has no miss.
+    """
+    sizes = [max(1, count - i) for i in range(PIECE_SIZES)]
+    laps = PIECE_ACCESSES // count + 1
+    orders = [footprint(size * line, line, bench.seed_for("piece", capacity.element, size)) for size in sizes]
+    control = footprint(max(1, count // 2) * line, line, bench.seed_for("control piece", capacity.element))
+    try:
+        traces = yield [test.chase(order, 0, laps) for order in (*orders, control)]
+    except StopEarly:  # a recording without these chains
+        return (capacity,)
+    *misses, misread = (int(trace.counts[:, 1].sum()) for trace in traces)
+    expected = misread * count / control.count  # of as many lines as were accessed
+    fits = [excess_fit(each - expected, expected, laps) for each in misses]
+    if fits[0] is Fit.FITS:
+        return (capacity,)
+    if fits[0] is Fit.UNDECIDED:
+        return (replace(capacity, confidence=CONFLICTED),)
+    low = max((size for size, fit in zip(sizes, fits, strict=True) if fit is Fit.FITS), default=0)
+    is_piece = capacity.value == count * line
+    value = low * line if is_piece and low else capacity.value
+    caveats = (*capacity.caveats, f"of {laps} laps over {format_bytes(count * line)} some miss")
+    evidence = (*capacity.evidence, *(trace.workload for trace in traces))
+    low_bytes = low * line if low else capacity.low
+    confidence = capacity.confidence if low else DOUBTFUL
+    revised = replace(capacity, value=value, low=low_bytes, confidence=confidence, caveats=caveats, evidence=evidence)
+    return (revised,)
 
 
 EXPERIMENTS = for_each_cache(

@@ -70,7 +70,7 @@ class ResidencyTest:
             if not pending:
                 break
             laps = [max(MIN_LAPS, self.min_accesses // orders[i].count) << number for i in pending]
-            chases = [self._chase(orders[i], number, count) for i, count in zip(pending, laps, strict=True)]
+            chases = [self.chase(orders[i], number, count) for i, count in zip(pending, laps, strict=True)]
             # The first round needs only some control; from the second on it grows along.
             longest = max(chase.order.count * chase.laps for chase in chases)
             controls = self._control_chases(longest if number else MIN_ACCESSES)
@@ -101,7 +101,7 @@ class ResidencyTest:
             parts = max(-(-(LINE_LAPS << number) * orders[i].count // MAX_RECORDS) for i in pending)
             for part in range(parts):  # of the laps, as many as a trace can hold
                 laps = (LINE_LAPS << number) * (part + 1) // parts - (LINE_LAPS << number) * part // parts
-                chases = [self._chase(orders[i], number + LINE_ROUNDS * part, laps) for i in pending]
+                chases = [self.chase(orders[i], number + LINE_ROUNDS * part, laps) for i in pending]
                 traces = yield [replace(chase, timing=Timing.EACH, bounds=None) for chase in chases]
                 self._record(traces, ())
                 for i, trace in zip(pending, traces, strict=True):
@@ -129,7 +129,8 @@ class ResidencyTest:
             misses, accesses = int(trace.counts[:, 1].sum()), int(trace.counts.sum())
             self.control = Control(self.control.misses + misses, self.control.accesses + accesses)
 
-    def _chase(self, order: Order, repetition: int, laps: int) -> Chase:
+    def chase(self, order: Order, repetition: int, laps: int) -> Chase:
+        """The chase that counts misses of a chain in so many laps."""
         return Chase(
             path=self.level.path,
             order=order,
@@ -146,7 +147,7 @@ class ResidencyTest:
         missing = accesses - self.control.accesses
         laps = max(MIN_LAPS, -(-missing // self._control_order.count))
         repetition = CONTROL_REPETITION + self.control.accesses
-        return [self._chase(self._control_order, repetition, laps)] if missing > 0 else []
+        return [self.chase(self._control_order, repetition, laps)] if missing > 0 else []
 
 
 def _with_equal_laps(chains: Sequence[int], counts: Mapping[int, Array]) -> Iterator[list[int]]:

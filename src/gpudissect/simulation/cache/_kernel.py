@@ -11,7 +11,6 @@ from gpudissect.simulation.cache._replacement import (
     BIP,
     EMPTY,
     FIFO,
-    FIRST,
     INDEX,
     LINE_SHIFT,
     LIP,
@@ -19,13 +18,14 @@ from gpudissect.simulation.cache._replacement import (
     PER,
     PERIOD,
     POLICY,
+    ROOM,
     SECTOR_SHIFT,
     SECTORS,
-    STARTS,
     TABLE,
     TOUCHED,
-    WAYS,
     fill_list,
+    place_of,
+    take_room,
     to_front,
     use,
     victim,
@@ -70,16 +70,6 @@ def _set_number(shape: I64, tables: I32, a: Int, line: Int) -> Int:
 
 
 @inlined
-def _place(shape: I64, tables: I32, a: Int, number: Int) -> tuple[Int, Int]:
-    """Start of a set in `tags`, and its ways."""
-    ways = shape[a, WAYS]
-    if ways > 0:
-        return shape[a, FIRST] + number * ways, ways
-    start = shape[a, STARTS] + number
-    return shape[a, FIRST] + tables[start], np.int64(tables[start + 1] - tables[start])
-
-
-@inlined
 def _find(tags: I32, first: Int, ways: Int, tag: np.int32) -> Int:
     """Way of a set that holds a tag, or `ways`.
 
@@ -120,10 +110,10 @@ def _find_to_front(tags: I32, first: Int, ways: Int, tag: np.int32) -> Int:
 @inlined
 def _access(arrays: Arrays, a: Int, offset: Int) -> bool:
     """Use the sector at byte `offset` in array `a`, fetching it on a miss; returns whether it hit."""
-    shape, tables, _, tags, marks, sectors, touched, filled, _ = arrays
+    shape, tables, _, tags, marks, sectors, touched, filled, _, _, _ = arrays
     line = offset >> shape[a, LINE_SHIFT]
     number = _set_number(shape, tables, a, line)
-    first, ways = _place(shape, tables, a, number)
+    first, ways = place_of(shape, tables, a, number)
     policy = shape[a, POLICY]
     tag = np.int32(line)
     untouched = tags[first] == EMPTY
@@ -144,6 +134,8 @@ def _access(arrays: Arrays, a: Int, offset: Int) -> bool:
             to_front(tags, first, way)
         elif policy > BIP:
             use(marks, policy, first, ways, way, True)
+        if shape[a, ROOM] > 0:
+            take_room(arrays, a, first, ways, way)
         return hit
 
     if untouched:
@@ -162,6 +154,8 @@ def _access(arrays: Arrays, a: Int, offset: Int) -> bool:
     tags[first + way] = tag
     if sectored:
         sectors[first + way] = bit
+    if shape[a, ROOM] > 0:
+        take_room(arrays, a, first, ways, ways)
     return False
 
 
@@ -312,11 +306,11 @@ def _fetch_ahead(arrays: Arrays, prefetch: I64, offset: Int) -> None:
 @compiled
 def reset(arrays: Arrays) -> None:
     """Empty every array, at a cost proportional to its content, not to its size."""
-    shape, tables, _, tags, marks, _, touched, filled, _ = arrays
+    shape, tables, _, tags, marks, _, touched, filled, _, used, turns = arrays
     for a in range(shape.shape[0]):
         for entry in range(filled[a]):
-            first, ways = _place(shape, tables, a, np.int64(touched[shape[a, TOUCHED] + entry]))
+            first, ways = place_of(shape, tables, a, np.int64(touched[shape[a, TOUCHED] + entry]))
             for place in range(first, first + ways):
                 tags[place] = EMPTY
                 marks[place] = 0
-        filled[a] = 0
+        filled[a] = used[a] = turns[a] = 0

@@ -45,6 +45,9 @@ def pack(caches: Sequence[Cache], views: Sequence[tuple[int, Index]] = ()) -> Ar
             row[replacement.STARTS] = len(tables)
             tables += np.cumsum([0, *cache.ways]).tolist()
         row[replacement.TOUCHED] = sets
+        row[replacement.SETS] = cache.sets
+        if cache.room is not None:
+            row[replacement.ROOM], row[replacement.FIRST_USE] = 2 * cache.room.lines, 1 if cache.room.halves else 2
         lines += sum(cache.ways)
         sets += cache.sets
     for row, (number, index) in zip(shape[len(caches) :], views, strict=True):
@@ -64,6 +67,8 @@ def pack(caches: Sequence[Cache], views: Sequence[tuple[int, Index]] = ()) -> Ar
         touched=np.zeros(sets, dtype=np.int32),
         filled=np.zeros(len(shape), dtype=np.int64),
         draws=np.zeros(len(shape), dtype=np.uint64),
+        used=np.zeros(len(shape), dtype=np.int64),
+        turns=np.zeros(len(shape), dtype=np.int64),
     )
 
 

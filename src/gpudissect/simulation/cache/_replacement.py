@@ -5,7 +5,7 @@ Sets of LRU, FIFO, LIP and BIP are lists, the last victim first; other policies 
 
 import numpy as np
 
-from gpudissect.simulation.cache.compiled import I8, I32, Arrays, inlined, uniform
+from gpudissect.simulation.cache.compiled import I8, I32, I64, Arrays, called, inlined, uniform
 
 Int = int | np.int64
 
@@ -13,7 +13,7 @@ EMPTY = -1  # tag of an invalid way
 
 # Columns of Arrays.shape.
 LINE_SHIFT, SECTOR_SHIFT, SECTORS, INDEX, TABLE, PER, PERIOD, FIRST, WAYS, STARTS = range(10)
-POLICY, ODDS, ORDERS, TOUCHED, COLUMNS = range(10, 15)
+POLICY, ODDS, ORDERS, TOUCHED, SETS, ROOM, FIRST_USE, COLUMNS = range(10, 18)
 
 # Values of column POLICY; sets of those up to BIP are lists.
 LRU, FIFO, LIP, BIP, PLRU, NRU, MRU, SRRIP, SLRU, RANDOM, WEIGHTED, ORDER = range(12)
@@ -65,7 +65,7 @@ def _use_segmented(marks: I8, first: Int, ways: Int, way: Int, hit: bool) -> Non
 @inlined
 def victim(arrays: Arrays, a: Int, policy: Int, first: Int, ways: Int) -> Int:
     """The way of a full set that is replaced next (not for LRU and FIFO)."""
-    shape, tables, odds, _, marks, _, _, _, draws = arrays
+    shape, tables, odds, _, marks, _, _, _, draws, _, _ = arrays
     if policy == PLRU:
         node = 1
         while node < ways:
@@ -99,7 +99,7 @@ def victim(arrays: Arrays, a: Int, policy: Int, first: Int, ways: Int) -> Int:
 
 
 @inlined
-def to_front(values: I32, first: Int, way: Int) -> None:
+def to_front(values: I32 | I8, first: Int, way: Int) -> None:
     """Move an element of a list to its front, and those before it back by one."""
     start, steps = np.uint64(first), np.uint64(way)  # unsigned indices: see _find
     moved = values[start + steps]
@@ -115,7 +115,7 @@ def fill_list(arrays: Arrays, a: Int, policy: Int, first: Int, ways: Int, sector
 
     LRU and FIFO insert at the front. LIP inserts at the end of the list, BIP mostly.
     """
-    _, _, _, tags, _, sectors, _, _, draws = arrays
+    _, _, _, tags, _, sectors, _, _, draws, _, _ = arrays
     if policy == LIP or (policy == BIP and uniform(draws, a) >= BIP_FIRST_SHARE):
         way = ways - 1
         while way > 0 and tags[first + way - 1] == EMPTY:
@@ -126,3 +126,43 @@ def fill_list(arrays: Arrays, a: Int, policy: Int, first: Int, ways: Int, sector
     if sectored:
         to_front(sectors, first, ways - 1)
     return np.int64(0)
+
+
+@inlined
+def place_of(shape: I64, tables: I32, a: Int, number: Int) -> tuple[Int, Int]:
+    """Start of a set in `tags`, and its ways."""
+    ways = shape[a, WAYS]
+    if ways > 0:
+        return shape[a, FIRST] + number * ways, ways
+    start = shape[a, STARTS] + number
+    return shape[a, FIRST] + tables[start], np.int64(tables[start + 1] - tables[start])
+
+
+@called
+def take_room(arrays: Arrays, a: Int, first: Int, ways: Int, way: Int) -> None:
+    """Count the half lines of a line that was hit at `way` of its list, or filled if `way` is `ways`; see `Room`.
+
+    Marks are half lines by place in the list. The list of tags has moved already.
+    """
+    shape, tables, _, tags, marks, _, _, _, _, used, turns = arrays
+    place = way if way < ways and shape[a, POLICY] == FIFO else 0
+    if way == ways:
+        used[a] -= marks[first + ways - 1]
+        to_front(marks, first, ways - 1)
+        marks[first] = shape[a, FIRST_USE]
+        used[a] += shape[a, FIRST_USE]
+    else:
+        if place == 0:
+            to_front(marks, first, way)
+        used[a] += 2 - marks[first + place]
+        marks[first + place] = 2
+    while used[a] > shape[a, ROOM]:
+        start, count = place_of(shape, tables, a, turns[a])
+        last = count - 1
+        while last > 0 and tags[start + last] == EMPTY:
+            last -= 1
+        if last > 0:
+            used[a] -= marks[start + last]
+            tags[start + last] = EMPTY
+            marks[start + last] = 0
+        turns[a] = turns[a] + 1 if turns[a] + 1 < shape[a, SETS] else 0

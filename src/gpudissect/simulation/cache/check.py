@@ -68,6 +68,11 @@ def check_cache(cache: Cache) -> None:
     if cache.copies < 1:
         raise UsageError(f"a cache has at least one copy, got {cache.copies}")
     check_policy(cache.policy, cache.ways)
+    if cache.room is not None and cache.policy.kind not in (PolicyKind.LRU, PolicyKind.FIFO):
+        raise UsageError(f"room for data is simulated with 'lru' and 'fifo', not with {cache.policy.kind.value!r}")
+    if cache.room is not None and not cache.sets <= cache.room.lines <= sum(cache.ways):
+        limits = f"a line of each of {cache.sets} sets, and for no more than {sum(cache.ways)} ways"
+        raise UsageError(f"there must be room for {limits}, got {cache.room.lines}")
     check_index(cache.index, cache.line, cache.sets)
 
 
@@ -85,6 +90,8 @@ def check_hierarchy(hierarchy: Hierarchy) -> None:
         if route.index is not None:
             nearest = hierarchy.caches[route.caches[0]]
             check_index(route.index, nearest.line, nearest.sets)
+            if nearest.room is not None:
+                raise UsageError(f"path {path} has its own index into {route.caches[0]!r}, which must not have a room")
     for problem in _problems(hierarchy):
         raise UsageError(problem)
     if hierarchy.distance is not None:

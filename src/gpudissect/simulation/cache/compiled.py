@@ -39,7 +39,8 @@ class Arrays(NamedTuple):
     Columns of `shape`: LINE_SHIFT, SECTOR_SHIFT: log2 of the bytes; SECTORS per line; INDEX: kind; TABLE: start in
     `tables`; PER: lines per granule; PERIOD: of MODULO and LOOKUP; FIRST: start in `tags`; WAYS: 0 for unequal sets;
     STARTS: of their list in `tables`; POLICY: kind; ODDS: start in `odds`; ORDERS: start in `tables`;
-    TOUCHED: start in `touched`.
+    TOUCHED: start in `touched`; SETS: number; ROOM: half lines of data, 0 for no limit; FIRST_USE: half lines of a new
+    line.
     """
 
     shape: I64  # (arrays, COLUMNS)
@@ -49,11 +50,13 @@ class Arrays(NamedTuple):
     marks: (
         I8  # per way reference bit, prediction, rank (SLRU) or node of the PLRU tree (1 the root, 0 unused); of way 0
     )
-    #            the place in the order (ORDER)
+    #            the place in the order (ORDER); half lines that a line takes, where ROOM limits them
     sectors: I32  # per way, bit i is set when sector i is valid. A single element if nothing is sectored
     touched: I32  # per set, the numbers of the sets that hold lines, so that a reset is cheap
     filled: I64  # (arrays,), number of valid entries of `touched`
     draws: U64  # (arrays,), states of the random streams
+    used: I64  # (arrays,), half lines of the room for data that are taken
+    turns: I64  # (arrays,), set that loses a line next if there is no room
 
 
 def compiled(function: Function) -> Function:

@@ -109,6 +109,18 @@ class Scope(StrEnum):
 
 
 @dataclass(frozen=True)
+class Room:
+    """Room for data of a cache with more tags than that (observed: L1 of an H200, whose lines outnumber its bytes).
+
+    `lines` fit that were used twice. A line used once takes half of that if `halves`. When a use exceeds the room, the
+    sets in turn each lose their next victim, but not their only line, until the rest fits. Policies: LRU and FIFO.
+    """
+
+    lines: int
+    halves: bool = False
+
+
+@dataclass(frozen=True)
 class Cache:
     """One cache array."""
 
@@ -119,6 +131,7 @@ class Cache:
     policy: Policy
     scope: Scope = Scope.SM  # what shares it
     copies: int = 1  # independent arrays per SM (MT22 s4.6); warp w uses number w mod copies
+    room: Room | None = None  # None: for as many lines as there are ways
 
     @property
     def sets(self) -> int:
@@ -128,7 +141,7 @@ class Cache:
     @property
     def capacity(self) -> int:
         """Bytes of one array."""
-        return sum(self.ways) * self.line
+        return (sum(self.ways) if self.room is None else self.room.lines) * self.line
 
 
 @dataclass(frozen=True)
