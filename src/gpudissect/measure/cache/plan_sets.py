@@ -98,10 +98,13 @@ def sets_plan(element: str, bench: Bench, known: Known) -> Plan:
             if ways != count and lines.resident is not None and level.home_partition is None:
                 recounted = yield from recount_lines(level, lines.line, ways, attempt_bench)
                 revised = _revised_capacity(element, structure, count, recounted)
-                if revised and revised[0].low != revised[0].high:
-                    revised = yield from _test_all_ways(revised[0], structure, test, attempt_bench)
-                if revised and revised[0].low != revised[0].high:
-                    revised = yield from _test_piece(revised[0], count, structure.line, test, attempt_bench)
+                try:
+                    if revised:
+                        revised = yield from _test_all_ways(revised[0], structure, count, test, attempt_bench)
+                    if revised and revised[0].low != revised[0].high:
+                        revised = yield from _test_piece(revised[0], count, lines.line, test, attempt_bench)
+                except StopEarly:  # a recording without these chains
+                    pass
             return Outcome((*_estimates(element, structure, count), *revised), structure)
     fields = {"method": METHOD, "evidence": test.evidence}
     return Outcome(without(Status.AMBIGUOUS, element, str(structure), *ATTRIBUTES, **fields))
@@ -322,20 +325,25 @@ def _revised_capacity(element: str, structure: Structure, count: int, lines: Lin
     return (found(element, "capacity", value, low, high, confidence, CAPACITY_METHOD, evidence, (caveat,)),)
 
 
-def _test_all_ways(capacity: Estimate, structure: Structure, test: ResidencyTest, bench: Bench) -> Ask[tuple[Estimate]]:
-    """The capacity, certain if as many lines as all sets have ways stay resident together: then none lacks data."""
+def _test_all_ways(
+    capacity: Estimate, structure: Structure, count: int, test: ResidencyTest, bench: Bench
+) -> Ask[tuple[Estimate]]:
+    """The capacity, certain if as many lines as all sets have ways stay resident together: then none lacks data.
+
+    If they do not, it is a range from `count` lines, those in one piece that fit: there may be more tags than data.
+    """
     rng, line = bench.rng("all ways", capacity.element), structure.line
     order = Explicit(rng.permutation(structure.sample(structure.ways, rng)) * line)
-    try:
-        (fit,) = yield from test.decide([order])
-    except StopEarly:  # a recording without this chain
-        return (capacity,)
-    if fit is not Fit.FITS:
-        return (capacity,)
-    size = order.count * line
-    caveats = ("a contiguous buffer of that size does not fit: some sets are full before others",)
-    evidence = (*structure.evidence, *test.evidence[-1:])
-    return (found(capacity.element, "capacity", size, size, size, EXACT, ALL_WAYS_METHOD, evidence, caveats),)
+    (fit,) = yield from test.decide([order])
+    size, piece, evidence = order.count * line, count * line, (*structure.evidence, *test.evidence[-1:])
+    if fit is Fit.FITS:
+        caveats = ("a contiguous buffer of that size does not fit: some sets are full before others",)
+        return (found(capacity.element, "capacity", size, size, size, EXACT, ALL_WAYS_METHOD, evidence, caveats),)
+    if fit is Fit.OVERFLOWS and capacity.low == size > piece:
+        caveats = (f"sets x ways are {format_bytes(size)}, but as many lines accessed repeatedly do not fit",)
+        fields = (CAPACITY_METHOD, evidence, caveats)
+        return (found(capacity.element, "capacity", piece, piece, size, BRACKETED, *fields),)
+    return (capacity,)
 
 
 def _test_piece(capacity: Estimate, count: int, line: int, test: ResidencyTest, bench: Bench) -> Ask[tuple[Estimate]]:
@@ -348,10 +356,7 @@ def _test_piece(capacity: Estimate, count: int, line: int, test: ResidencyTest, 
     laps = PIECE_ACCESSES // count + 1
     orders = [footprint(size * line, line, bench.seed_for("piece", capacity.element, size)) for size in sizes]
     control = footprint(max(1, count // 2) * line, line, bench.seed_for("control piece", capacity.element))
-    try:
-        traces = yield [test.chase(order, 0, laps) for order in (*orders, control)]
-    except StopEarly:  # a recording without these chains
-        return (capacity,)
+    traces = yield [test.chase(order, 0, laps) for order in (*orders, control)]
     *misses, misread = (int(trace.counts[:, 1].sum()) for trace in traces)
     expected = misread * count / control.count  # of as many lines as were accessed
     fits = [excess_fit(each - expected, expected, laps) for each in misses]
