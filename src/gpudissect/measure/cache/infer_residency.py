@@ -27,7 +27,7 @@ from gpudissect.trace import Array
 Mask = NDArray[np.bool_]
 
 SHORT_LAP_PROBABILITY = 1e-3  # that a lap with true misses shows fewer of them
-PARTIAL_PRIOR = 1e-5  # of a chain that overflows in some laps only
+PARTIAL_PRIOR, MIN_PARTIAL_LAPS = 1e-5, 16  # of a chain that overflows in some laps only
 ERROR_ODDS = 1e-4  # at which a decision is made
 MIN_MISSING_LAPS = 0.25  # share of the laps of a chain that overflows in some laps only
 MIN_KNOWN_SHARE = 0.5  # of the accesses of a chain
@@ -58,16 +58,18 @@ def overflow_log_odds(counts: Array, control: Control) -> NDArray[np.float64]:
 
     `counts` is (laps, chains, 3). Misread hits are Poisson at a rate known from the control (gamma posterior, so the
     total is negative binomial); an overflow adds at least one miss to every lap, but for few: behind a nearer cache,
-    which keeps some of the lines, a lap may show less. Or, less likely, in any half of the laps: where lines take more
-    room when they are used again.
+    which keeps some of the lines, a lap may show less. Or, less likely, it adds any number of misses to some of many
+    laps: where lines take more room when they are used again.
     """
     missed = counts[:, :, 1]
     total, exposure = missed.sum(axis=0), counts.sum(axis=(0, 2)).astype(np.float64)
     short_laps = np.sum(missed < EXCESSES, axis=1)  # (excesses, chains)
     rest = np.maximum(total - EXCESSES[:, 0] * (len(counts) - short_laps), 0)
     fits, *terms = _log_misread(np.vstack([total, rest]), exposure, control)
-    laps_odds = np.logaddexp(short_laps * log(SHORT_LAP_PROBABILITY), log(PARTIAL_PRIOR) - len(counts) * log(2))
-    overflows = np.logaddexp.reduce(terms + laps_odds, axis=0) - log(len(terms))
+    overflows = np.logaddexp.reduce(terms + short_laps * log(SHORT_LAP_PROBABILITY), axis=0) - log(len(terms))
+    in_some_laps = (len(counts) >= MIN_PARTIAL_LAPS) & (short_laps[0] <= (1 - MIN_MISSING_LAPS) * len(counts))
+    partial = np.where(in_some_laps, log(PARTIAL_PRIOR) - np.log1p(exposure), -np.inf)  # any number alike
+    overflows = np.logaddexp(overflows, partial)
     return np.asarray(overflows - fits)
 
 

@@ -336,7 +336,7 @@ def _test_all_ways(
     order = Explicit(rng.permutation(structure.sample(structure.ways, rng)) * line)
     (fit,) = yield from test.decide([order])
     size, piece, evidence = order.count * line, count * line, (*structure.evidence, *test.evidence[-1:])
-    if fit is Fit.FITS:
+    if fit is Fit.FITS and capacity.low != capacity.high:
         caveats = ("a contiguous buffer of that size does not fit: some sets are full before others",)
         return (found(capacity.element, "capacity", size, size, size, EXACT, ALL_WAYS_METHOD, evidence, caveats),)
     if fit is Fit.OVERFLOWS and capacity.low == size > piece:
