@@ -87,7 +87,7 @@ def _small_l2(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
 def _with(hierarchy: Hierarchy, **caches: object) -> Hierarchy:
     hierarchy = replace(hierarchy, caches={**hierarchy.caches, **caches})  # type: ignore[dict-item]
     partition, line = hierarchy.partition, hierarchy.caches["l2"].line
-    if partition is not None and partition.home_mask % line:  # homes are of whole lines
+    if partition is not None and partition.home_mask % line:  # the home partition of whole lines
         lowest = partition.home_mask & -partition.home_mask
         return replace(hierarchy, partition=replace(partition, home_mask=partition.home_mask * (line // lowest)))
     return hierarchy
