@@ -14,7 +14,7 @@ from gpudissect.errors import UsageError
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache import infer_policy
 from gpudissect.measure.cache.infer_policy import MIN_LEAD_NATS, UNKNOWN, Outcomes, is_random, log_likelihood
-from gpudissect.measure.infer_confidence import BRACKETED, EXACT
+from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, EXACT
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.tlb.infer_miss_penalty import TlbLevel
 from gpudissect.measure.tlb.page_accesses import VISITS, WARMUP, PageAccesses, Pages
@@ -34,6 +34,7 @@ METHOD = "likelihood of observed misses, candidates simulated behind the TLBs be
 NOT_KNOWN, NOT_KNOWN_BEFORE = "its associativity is not known", "the policy of the TLB before it is not known"
 RANDOM_BEFORE = "the TLB before it has a random policy: the accesses to this one cannot be predicted"
 RANDOM_MISSES = "the same visits miss elsewhere when repeated; whether all ways are equally likely is unknown"
+DISTURBED = "a fixed order that accesses of others disturb looks the same"
 DIRECT_MAPPED = "sets of one way: there is no choice"
 
 
@@ -82,7 +83,7 @@ class _PolicySearch:
         estimate = partial(Estimate, element=self.element, attribute=ATTRIBUTE, method=METHOD, evidence=evidence)
         found, ambiguous = (partial(estimate, status=status) for status in (Status.FOUND, Status.AMBIGUOUS))
         if share < WELL_PREDICTED and is_random(first, second, misread) and self._likely_random(score, misread):
-            return found(value=PolicyKind.RANDOM.value, confidence=BRACKETED, caveats=(RANDOM_MISSES,))
+            return found(value=PolicyKind.RANDOM.value, confidence=CONFLICTED, caveats=(RANDOM_MISSES, DISTURBED))
         if rivals:
             reason = f"{best} predicts {share:.1%} of the accesses, and so nearly do {', '.join(rivals)}"
             return ambiguous(reason=reason)
