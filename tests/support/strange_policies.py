@@ -89,6 +89,34 @@ class Rrip3(Srrip):
 DETERMINISTIC = (MruEviction, Clock, Lfu, SmallSlru, ForgetfulLru, Rrip3)
 
 
+class TurnsFifo(_OrderOfUse):
+    """LRU that ignores hits after 2,000 uses."""
+
+    def __init__(self, ways, rng):
+        super().__init__(ways, rng)
+        self.uses = 0
+
+    def use(self, way, hit):
+        self.uses += 1
+        if not hit or self.uses < 2000:
+            super().use(way, hit)
+
+
+class Bypassed(_OrderOfUse):
+    """LRU, but the line of every 64th miss is replaced next."""
+
+    def __init__(self, ways, rng):
+        super().__init__(ways, rng)
+        self.misses = 0
+
+    def use(self, way, hit):
+        super().use(way, hit)
+        self.misses += not hit
+        if not hit and self.misses % 64 == 0 and len(self.order) == self.ways:
+            self.order.remove(way)
+            self.order.insert(0, way)
+
+
 class NotTheLast(_OrderOfUse):
     """Evicts any line but the one used last."""
 

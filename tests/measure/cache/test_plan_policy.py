@@ -7,14 +7,14 @@ from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
 from gpudissect.measure.cache.infer_policy import candidates
 from gpudissect.measure.cache.infer_structure import Structure
-from gpudissect.measure.cache.plan_policy import policy_plan
+from gpudissect.measure.cache.plan_policy import Replacement, long_runs_plan, policy_plan
 from gpudissect.measure.plan import Bench, Known
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
 from tests.measure.conftest import bits, plain_l2
 from tests.support.driving import estimates, outcome
 from tests.support.one_cache import OneCache, levels
 from tests.support.oracle import POLICIES, Weighted
-from tests.support.strange_policies import DETERMINISTIC, PARTLY_RANDOM, ForgetfulLru
+from tests.support.strange_policies import DETERMINISTIC, PARTLY_RANDOM, Bypassed, ForgetfulLru, TurnsFifo
 
 SETS = 4
 FERMI = (1 / 6, 1 / 2, 1 / 6, 1 / 6)  # MC16 fig 11
@@ -68,6 +68,29 @@ def test_other_deterministic_policies_are_unknown(policy, misread):
         assert (ways, found.status, found.value) == (ways, Status.AMBIGUOUS, None)
         assert "none of the known policies" in found.reason
         assert "random" not in found.reason, ways
+
+
+def long_runs_of(policy, ways, kind, misread=0.0):
+    """What long runs say of a policy that was found to be `kind`: its estimates."""
+    device = OneCache(policy, ways, misread=misread, seed=ways)
+    structure = Structure(device.line, Index(IndexKind.MODULO), (ways,) * SETS, 1 << 14)
+    found = {"sets.l1": structure, "policy.l1": Replacement(Policy(PolicyKind(kind)), True)}
+    known = Known({"levels.global": levels(device.line)} | found)
+    return outcome(long_runs_plan("l1", Bench(device.info, 1), known), device).estimates
+
+
+@pytest.mark.parametrize("policy", [TurnsFifo, Bypassed], ids=lambda policy: policy.__name__)
+@pytest.mark.parametrize("ways", [4, 8, 16])
+def test_long_runs_show_what_short_ones_do_not(policy, ways):
+    assert policy_of(policy, ways).value == "lru"
+    (found,) = long_runs_of(policy, ways, "lru")
+    assert found.status is Status.AMBIGUOUS and "the closest, lru" in found.reason
+
+
+@pytest.mark.parametrize(("kind", "ways"), [("lru", 4), ("lru", 16), ("slru", 12), ("plru", 8), ("fifo", 6)])
+@pytest.mark.parametrize("misread", [0.0, 0.005])
+def test_long_runs_of_a_right_policy_change_nothing(kind, ways, misread):
+    assert long_runs_of(oracle_policy(kind), ways, kind, misread) == ()
 
 
 @pytest.mark.parametrize("policy", [*PARTLY_RANDOM, oracle_policy("bip")], ids=lambda policy: policy.__name__)

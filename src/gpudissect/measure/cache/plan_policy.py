@@ -8,6 +8,7 @@ sequences that were not used to choose it.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import sqrt
 from types import NoneType
 from typing import NamedTuple
 
@@ -88,6 +89,19 @@ def policy_plan(element: str, bench: Bench, known: Known) -> Plan:
         return Outcome((*without(Status.NOT_FOUND, element, reason, "replacement_policy"), rate))
     policy = yield from test.policy()
     return Outcome((policy, rate), test.best)
+
+
+def long_runs_plan(element: str, bench: Bench, known: Known) -> Plan:
+    """Whether a found policy also predicts runs of thousands of accesses to a set, such as after many misses."""
+    level, structure = level_of(element, known), known[structure_of(element)]
+    replacement = known[replacement_of(element)]
+    if level is None or structure is None or replacement is None or not replacement.sure:
+        return Outcome(())
+    kind = replacement.policy.kind
+    if kind not in infer_policy.DETERMINISTIC:
+        return Outcome(())
+    problem = yield from _PolicyTest(level, structure, bench).long_runs(kind)
+    return Outcome((problem,) if problem else ())
 
 
 class _Run(NamedTuple):
@@ -194,6 +208,13 @@ class _PolicyTest:
             return self._not_found(f"the closest, {ranking.best}, {problem}" if problem else closest)
         return self._found(Policy(kind), f"it predicts {share:.2%} of the {self.held_out}")
 
+    def long_runs(self, kind: PolicyKind) -> Ask[Estimate | None]:
+        """Why `kind` is not the policy, if it predicts the same accesses of long runs wrongly in every repetition."""
+        _, problem = yield from self._validate(lambda run: predict(kind, self.ways, run.lines), self._max_laps, 1.0)
+        if not problem:
+            return None
+        return self._not_found(f"the closest, {kind}, {problem}, in runs of up to {MAX_RUN_ACCESSES} accesses to a set")
+
     def _validate(
         self, predicted: Callable[[Observation], Outcomes], laps: int, misread: float
     ) -> Ask[tuple[float, str]]:
@@ -244,7 +265,9 @@ class _PolicyTest:
                 return (yield from self._ordered(order, misread))
             return self._not_found("its victims look random, but each depends on the one before")
         if not fit.uneven:
-            return self._found(Policy(PolicyKind.RANDOM), f"of {victims.ways.size} victims about as many in each way")
+            resolution = 3 * sqrt((self.ways - 1) / victims.ways.size) / self.ways  # three standard errors
+            caveat = f"{victims.ways.size} victims: every way has the same share to within {resolution:.1%}"
+            return self._found(Policy(PolicyKind.RANDOM), caveat)
         caveat = f"of {victims.ways.size} victims; ways numbered in the order in which they are filled"
         return self._found(Policy(PolicyKind.WEIGHTED, tuple(fit.weights.tolist())), caveat)
 
@@ -336,4 +359,13 @@ def _max_miss_rate(level: Level, structure: Structure, capacity: int, bench: Ben
     return found(level.element, "max_miss_rate", rate, low, high, LATENCY, RATE_METHOD, evidence)
 
 
-EXPERIMENTS = for_each_cache(replacement_of, policy_plan, levels_of, structure_of, capacity_of, emits=ATTRIBUTES)
+def _long_runs_of(element: str) -> Key[None]:
+    return Key(f"long_runs.{element}")
+
+
+EXPERIMENTS = (
+    *for_each_cache(replacement_of, policy_plan, levels_of, structure_of, capacity_of, emits=ATTRIBUTES),
+    *for_each_cache(
+        _long_runs_of, long_runs_plan, levels_of, structure_of, replacement_of, revises="replacement_policy"
+    ),
+)
