@@ -212,7 +212,7 @@ def spectrum() -> Figure:
 def page_window() -> Figure:
     columns = _columns(_survey("gtx780", "page_table"), "added cycles against offset, in rising and in falling order")
     groups = {f"in {order} order": (columns["offset"], columns[order]) for order in ("rising", "falling")}
-    title = "Cycles that a page walk adds: windows of 512 MiB begin where rising order is slow"
+    title = "Cycles added by page walks: windows of 512 MiB begin where rising order is slow"
     return overlay(title, ("offset", "B"), ("added", "cycles"), groups, kind=Kind.DOTS)
 
 
