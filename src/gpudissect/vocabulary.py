@@ -41,7 +41,7 @@ PATHS = {
 """Caches of an SM that each path leads through, nearest first, by value of `gpudissect.workload.Path`."""
 
 TRANSLATED = ("l1", "readonly", "texture")
-"""Caches of which it is found whether hits are translated."""
+"""Caches for which `discover` reports whether hits are translated."""
 
 EVERY_ACCESS, MISSES_ONLY = "every access", "misses only"
 """Values of the attribute ``translated``."""

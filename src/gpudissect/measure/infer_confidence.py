@@ -11,7 +11,7 @@ its accesses are predicted (`prediction`). Those of throughput are compared with
 EXACT = 0.9998  # a size to the byte: all larger footprints miss in every lap, no smaller one; the residency agrees
 LATENCY = 0.999  # a latency within its bracket
 BRACKETED = 0.995  # a size only bracketed or not cross-checked, or a line that could not be made to miss
-CONFLICTED = 0.9  # a size where conflicts begin while more lines are resident, or of one partition; a random policy
+CONFLICTED = 0.9  # a size where conflicts begin with more lines resident, or of one partition; a TLB's random policy
 UNTRIED = 0.9  # what random GPUs do not model (code, partitions by SM) or was not calibrated on them: set by hand
 DOUBTFUL = 0.5  # the same, where some evidence contradicts it
 TIMED = 0.95  # a time that random GPUs do not model: instructions, conflicts, launches, clusters, spectra

@@ -95,7 +95,7 @@ def _tlb_truth(tlbs: tuple[Tlb, ...], walk: float) -> Truth:
 
 
 def _nearest(hierarchy: Hierarchy, path: Path) -> Cache:
-    """The nearest cache of a path as its loads find it: with the index function of the path."""
+    """The nearest cache of a path, with the index function that loads on the path use."""
     route = hierarchy.routes[path]
     cache = hierarchy.caches[route.caches[0]]
     return cache if route.index is None else replace(cache, index=route.index)
@@ -123,8 +123,8 @@ def _replacement(name: str, cache: Cache) -> Truth:
 def _policy_name(policy: Policy, ways: tuple[int, ...]) -> str:
     """The policy as reported: its simplest name.
 
-    With two ways, tree and bit PLRU are LRU. Equal weights are random replacement. An order is its shortest period, and
-    FIFO if it is every way in turn.
+    With two ways, tree and bit PLRU are LRU. Equal weights are random replacement. A fixed order is reported
+    by its shortest period, as FIFO if that is all ways in sequence.
     """
     common = max(set(ways), key=ways.count)
     if common == 2 and policy.kind in (PolicyKind.PLRU, PolicyKind.MRU):

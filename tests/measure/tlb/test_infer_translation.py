@@ -38,7 +38,7 @@ def test_pages_that_hit_the_tlb_decide_nothing():
     cached, control = roles(HIT, added), roles(L2_HIT, added)
     assert infer_translation(cached, control, HIT_MAX, THRESHOLD).accesses == EVERY_ACCESS
     unclear = infer_translation(cached, roles(L2_HIT, 0.0), HIT_MAX, THRESHOLD)
-    assert unclear.accesses is None and "0 are in pages that miss the TLB" in unclear.reason
+    assert unclear.accesses is None and "0 lie in pages that miss the TLB" in unclear.reason
 
 
 def test_some_slow_hits_are_ambiguous():

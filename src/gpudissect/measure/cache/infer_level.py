@@ -17,7 +17,7 @@ MAX_PLATEAU_DEVIATION = 0.22  # relative distance of a sample from the median of
 UNKNOWN_BELOW_MISSES = (0.30, 0.08)  # band of unknown accesses below the fastest misses, in shares of the gap
 UNKNOWN_ABOVE_MISSES = 0.15  # distance above the slowest misses, in shares of the distance from hits to misses
 MIN_NEXT_RATIO = 4  # largest footprint of the next level to that of a level
-EQUAL_CYCLES = 1.5  # by which medians of the same level differ
+EQUAL_CYCLES = 1.5  # largest difference between medians of the same level
 MAX_LATENCY_RATIO = 0.85  # hit latency of a level relative to that of the next
 
 
@@ -189,7 +189,7 @@ def name_levels(
 
 
 def _absence(cycles: float, l2: Level | None) -> Absence:
-    """Why no cache is named whose accesses would take less than these cycles, the median of the plateau of the next."""
+    """Why no cache faster than the next level was found; `cycles` is the median of that level's plateau."""
     if l2 is not None and cycles < l2.hit.median - EQUAL_CYCLES:
         both = f"the fastest accesses ({cycles:.0f} cycles) and those of the L2 ({l2.hit.median:.0f} cycles)"
         return Absence(f"{both} are too close to separate another cache from the L2", Status.NOT_FOUND)

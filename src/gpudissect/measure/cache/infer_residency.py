@@ -27,9 +27,9 @@ from gpudissect.trace import Array
 Mask = NDArray[np.bool_]
 
 SHORT_LAP_PROBABILITY = 1e-3  # that a lap with true misses shows fewer of them
-PARTIAL_PRIOR, MIN_PARTIAL_LAPS = 1e-5, 16  # of a chain that overflows in some laps only
+PARTIAL_PRIOR, MIN_PARTIAL_LAPS = 1e-5, 16  # prior probability of overflows in some laps only; laps to find them
 ERROR_ODDS = 1e-4  # at which a decision is made
-MIN_MISSING_LAPS = 0.25  # share of the laps of a chain that overflows in some laps only
+MIN_MISSING_LAPS = 0.25  # share of laps with misses, if a chain overflows in some laps only
 MIN_KNOWN_SHARE = 0.5  # of the accesses of a chain
 EXCESSES = np.array((1, 2, 4, 8, 16, 32, 64, 256, 1024, 4096, 65536))[:, None, None]
 """True misses per lap that are considered, shape (excesses, 1, 1)."""
@@ -58,8 +58,8 @@ def overflow_log_odds(counts: Array, control: Control) -> NDArray[np.float64]:
 
     `counts` is (laps, chains, 3). Misread hits are Poisson at a rate known from the control (gamma posterior, so the
     total is negative binomial); an overflow adds at least one miss to every lap, but for few: behind a nearer cache,
-    which keeps some of the lines, a lap may show less. Or, less likely, it adds any number of misses to some of many
-    laps: where lines take more room when they are used again.
+    which keeps some of the lines, a lap may show less. Less likely, it adds any number of misses to some laps only:
+    where lines take more room when they are used again. That is considered from `MIN_PARTIAL_LAPS` laps on.
     """
     missed = counts[:, :, 1]
     total, exposure = missed.sum(axis=0), counts.sum(axis=(0, 2)).astype(np.float64)
@@ -68,7 +68,7 @@ def overflow_log_odds(counts: Array, control: Control) -> NDArray[np.float64]:
     fits, *terms = _log_misread(np.vstack([total, rest]), exposure, control)
     overflows = np.logaddexp.reduce(terms + short_laps * log(SHORT_LAP_PROBABILITY), axis=0) - log(len(terms))
     in_some_laps = (len(counts) >= MIN_PARTIAL_LAPS) & (short_laps[0] <= (1 - MIN_MISSING_LAPS) * len(counts))
-    partial = np.where(in_some_laps, log(PARTIAL_PRIOR) - np.log1p(exposure), -np.inf)  # any number alike
+    partial = np.where(in_some_laps, log(PARTIAL_PRIOR) - np.log1p(exposure), -np.inf)  # any number is as likely
     overflows = np.logaddexp(overflows, partial)
     return np.asarray(overflows - fits)
 
@@ -115,10 +115,10 @@ def overflow_log_odds_by_line(misses: Array, laps: int) -> float:
 
 
 def excess_fit(excess: float, expected: float, laps: int) -> Fit:
-    """The verdict on misses beyond those `expected` of misread hits, if a chain that overflows may miss in some laps.
+    """The verdict on misses in excess of the `expected` misread hits, if an overflow may add misses to some laps only.
 
-    It misses in a quarter of the laps at least. Undecided where chance may hide that (four standard deviations of the
-    difference between two Poisson numbers).
+    It then adds misses to at least a quarter of the laps. Undecided if chance (four standard deviations of the
+    difference between two Poisson counts) may hide these.
     """
     chance = 4 * (2 * expected + 1) ** 0.5
     if excess > max(MIN_MISSING_LAPS * laps, chance):

@@ -86,7 +86,7 @@ def few_pages_plan(bench: Bench, known: Known) -> Plan:
     if tlb.page_size >= MIN_LARGE_PAGE:
         return Outcome()
     span = min(FEW_PAGES * tlb.page_size, bench.info.limit(level.path))
-    stride = max(MIN_STRIDE, 2 * (level.fetch.ahead or 0))  # so that no access is to what another fetched ahead
+    stride = max(MIN_STRIDE, 2 * (level.fetch.ahead or 0))  # so that no access hits what another one fetched ahead
     orders = [footprint(span, stride, bench.seed_for("few pages", i)) for i in range(CHAINS)]
     cold = partial(Chase, path=level.path, timing=Timing.EACH, warmup=0, flush=True, alone=True)
     traces = yield [cold(order=order) for order in orders]

@@ -47,15 +47,15 @@ DEFAULT_FETCH = 32
 WARM_BYTES, COLD_BYTES = (64 << 10, 256 << 10), 4 << 20
 SMALL_WARM_BYTES = (32 << 10, 16 << 10, 8 << 10, 4 << 10)  # of an L2 that does not hold those
 WARM_STRIDE, COLD_STRIDE, L2_STRIDE = 256, 256, 128
-SPARSE_STRIDE = 4096  # of first accesses, where a miss may fetch the next lines too
+SPARSE_STRIDE = 4096  # bytes between first accesses if a miss may also fetch the next lines
 HOME_LINES, HOME_SPAN = 2048, 16 << 20  # few pages, of any size
 HOME_REGIONS, HOME_REGION_BYTES, HOME_REGION_GRAIN = 16, 512 << 10, 16 << 20  # pieces of memory, far apart
 L2_FOOTPRINTS = tuple(step << i for i in range(16, 30) for step in (2, 3))  # 128 KiB, 192 KiB, 256 KiB, ... 1.5 GiB
 MAX_TLB_SHARE = 0.15  # of the distance from hits to the nearest memory, that a TLB miss may add to a hit
 MIN_OVERFLOW_SHARE = 0.3  # of accesses that are not near hits, for a footprint to overflow the near partition
 MIN_FAR_HITS = 24
-PAGE_GRAIN, MAX_PAGE_LINES = 16 << 10, 4096  # one line of each is accessed for its translation alone
-MAX_SLOW_TRANSLATIONS = 0.05  # share of such accesses that are no near hits, delayed ones included
+PAGE_GRAIN, MAX_PAGE_LINES = 16 << 10, 4096  # one line per grain is accessed, for its translation only
+MAX_SLOW_TRANSLATIONS = 0.05  # share of these accesses that may be slower than near hits; some near hits are delayed
 FIRST_ACCESS_REPETITIONS = 4  # one in ten is delayed by memory refresh
 NO_FAR_PARTITION = "hits take equally long at every footprint: no far partition"
 
@@ -194,7 +194,7 @@ def l2_plan(bench: Bench, known: Known) -> Plan:
 
 
 def _sparse_first_accesses(path: Path, limit: int, bench: Bench) -> Chase:
-    """First accesses so far apart that what a miss fetches ahead is not accessed."""
+    """First accesses so far apart that none hits what another one fetched ahead."""
     order = footprint(min(COLD_BYTES, limit), SPARSE_STRIDE, bench.seed_for("sparse"))
     picks = tuple(range(order.count // 2, order.count))
     return Chase(path=path, order=order, timing=Timing.EACH, warmup=0, flush=True, alone=True, picks=picks)
@@ -259,15 +259,15 @@ def far_hits(
 
 
 def _are_slow(level: Level, home: HomePartition, cycles: Array) -> Mask:
-    """Which accesses are no near hits."""
+    """Which accesses are slower than near hits."""
     slowest = float(np.quantile(level.hit.samples, 0.95))  # above it lie delayed hits as well
     return np.asarray(cycles > slowest + MAX_TLB_SHARE * (home.near - slowest))
 
 
 def _translations_miss(level: Level, home: HomePartition, size: int, bench: Bench) -> Ask[bool]:
-    """Whether accesses to the pages of a footprint (bytes) are slow even if few lines of them are accessed.
+    """Whether accesses to the pages of a footprint of `size` bytes are slow even if they touch few lines.
 
-    Then a slow access to a far line may be a near hit that a page walk delays, and shows nothing of the far partition.
+    Then a slow access to a far line may be a near hit delayed by a page walk: no evidence of the far partition.
     """
     rng = bench.rng("translations", size)
     pages = rng.permutation(size // PAGE_GRAIN)[:MAX_PAGE_LINES].astype(np.int64)

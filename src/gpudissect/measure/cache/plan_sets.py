@@ -50,7 +50,7 @@ MAX_SIZES_PER_BATCH = 15
 LINES_PER_SET = 4  # of a block, about
 MIN_BLOCK_LINES, MAX_BLOCK_BITS = 512, 14  # in too small a block a set has no line, or no period
 MIN_PERIOD_MEMBERS = 3  # lines of a set in a block; with fewer its period may be longer than the block
-PIECE_SIZES, PIECE_ACCESSES = 4, 1 << 17  # of pieces that just fit, traversed again
+PIECE_SIZES, PIECE_ACCESSES = 4, 1 << 17  # contiguous sizes up to the largest that fits, tested again; accesses to each
 PARTS = 64  # of a group of lines that overflows
 ATTEMPTS = 2  # with other lines: a group test may go wrong by chance, which the check detects
 CAPACITY_METHOD = "ways of all sets, cross-checked by residency"
@@ -76,7 +76,7 @@ def sets_plan(element: str, bench: Bench, known: Known) -> Plan:
         reason = "its capacity is only known as a range, so its sets cannot be tested"
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
     if level.fetch.ahead is not None and level.fetch.ahead >= lines.line:
-        reason = "a miss fetches the next lines too, which compete with those of a test"
+        reason = "a miss also fetches the next lines, which compete with those under test"
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
     count = capacity // lines.line
     span = min(bench.info.limit(level.path), max(MIN_INDEX_SPAN, 1 << (4 * capacity - 1).bit_length())) // lines.line
@@ -328,9 +328,9 @@ def _revised_capacity(element: str, structure: Structure, count: int, lines: Lin
 def _test_all_ways(
     capacity: Estimate, structure: Structure, count: int, test: ResidencyTest, bench: Bench
 ) -> Ask[tuple[Estimate]]:
-    """The capacity, certain if as many lines as all sets have ways stay resident together: then none lacks data.
+    """The capacity, certain if one line for every way of every set stays resident: then no tag lacks room for data.
 
-    If they do not, it is a range from `count` lines, those in one piece that fit: there may be more tags than data.
+    If they do not, it is a range from `count`, the contiguous lines that fit: there may be more tags than data.
     """
     rng, line = bench.rng("all ways", capacity.element), structure.line
     order = Explicit(rng.permutation(structure.sample(structure.ways, rng)) * line)
@@ -340,17 +340,17 @@ def _test_all_ways(
         caveats = ("a contiguous buffer of that size does not fit: some sets are full before others",)
         return (found(capacity.element, "capacity", size, size, size, EXACT, ALL_WAYS_METHOD, evidence, caveats),)
     if fit is Fit.OVERFLOWS and capacity.low == size > piece:
-        caveats = (f"sets x ways are {format_bytes(size)}, but as many lines accessed repeatedly do not fit",)
+        caveats = (f"sets x ways are {format_bytes(size)}, but that many lines do not fit when accessed repeatedly",)
         fields = (CAPACITY_METHOD, evidence, caveats)
         return (found(capacity.element, "capacity", piece, piece, size, BRACKETED, *fields),)
     return (capacity,)
 
 
 def _test_piece(capacity: Estimate, count: int, line: int, test: ResidencyTest, bench: Bench) -> Ask[tuple[Estimate]]:
-    """The capacity, where data has less room than tags, if so many lines in one piece miss in some laps only.
+    """The capacity, revised if `count` contiguous lines miss in some laps: then there is less room for data than tags.
 
-    A full set misses in every lap. Where lines take more room when they are used again, one that does may evict another
-    that was accessed already: then every other lap has no miss.
+    A full set misses in every lap. If lines take more room when they are used again, a line may evict another that was
+    already accessed in this lap: then only every other lap has misses.
     """
     sizes = [max(1, count - i) for i in range(PIECE_SIZES)]
     laps = PIECE_ACCESSES // count + 1
@@ -358,7 +358,7 @@ def _test_piece(capacity: Estimate, count: int, line: int, test: ResidencyTest, 
     control = footprint(max(1, count // 2) * line, line, bench.seed_for("control piece", capacity.element))
     traces = yield [test.chase(order, 0, laps) for order in (*orders, control)]
     *misses, misread = (int(trace.counts[:, 1].sum()) for trace in traces)
-    expected = misread * count / control.count  # of as many lines as were accessed
+    expected = misread * count / control.count  # scaled from the lines of the control to `count`
     fits = [excess_fit(each - expected, expected, laps) for each in misses]
     if fits[0] is Fit.FITS:
         return (capacity,)
@@ -367,7 +367,7 @@ def _test_piece(capacity: Estimate, count: int, line: int, test: ResidencyTest, 
     low = max((size for size, fit in zip(sizes, fits, strict=True) if fit is Fit.FITS), default=0)
     is_piece = capacity.value == count * line
     value = low * line if is_piece and low else capacity.value
-    caveats = (*capacity.caveats, f"of {laps} laps over {format_bytes(count * line)} some miss")
+    caveats = (*capacity.caveats, f"some of {laps} laps over {format_bytes(count * line)} have misses")
     evidence = (*capacity.evidence, *(trace.workload for trace in traces))
     low_bytes = low * line if low else capacity.low
     confidence = capacity.confidence if low else DOUBTFUL

@@ -130,7 +130,7 @@ class ResidencyTest:
             self.control = Control(self.control.misses + misses, self.control.accesses + accesses)
 
     def chase(self, order: Order, repetition: int, laps: int) -> Chase:
-        """The chase that counts misses of a chain in so many laps."""
+        """The chase that counts the misses of a chain in `laps` laps."""
         return Chase(
             path=self.level.path,
             order=order,

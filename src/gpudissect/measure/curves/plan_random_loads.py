@@ -1,7 +1,7 @@
-"""Throughput of random loads against the size of the array (VV16 s6.7, fig 6.6): caches, then TLBs, hold less of it.
+"""Throughput of random loads against the size of the array (VV16 s6.7, fig 6.6): it falls beyond the L2 and the TLBs.
 
-Nothing is inferred. Every lane of every load is in another line. The shape of the blocks is the one that is fastest
-over the array of `ldg_random.rate`.
+Nothing is inferred. Every lane of every load reads a different line. Blocks have the shape that was fastest for
+`ldg_random.rate`.
 """
 
 from dataclasses import replace
@@ -24,7 +24,7 @@ RUNS = 3
 
 
 def random_load_curve_plan(bench: Bench, known: Known) -> Plan:
-    """Random loads of an SM per cycle, all SMs at work, over arrays of powers of two."""
+    """Random loads per cycle and SM, with all SMs running, over arrays of powers of two."""
     rate = known[instruction_rate_of(KIND.element)]
     if rate is None or not rate.surface.counted:
         return Outcome()

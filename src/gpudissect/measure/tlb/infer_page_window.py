@@ -1,8 +1,8 @@
 """Windows of the page table, from pages that every TLB misses (MC16 s5.2, P6).
 
 A page walk outside the window of the previous walk is slower. In rising order the first page of each window is slow, in
-falling order the last one; what is slow in both orders (a line that the L2 does not keep, a line far from the SM) has
-another cause.
+falling order the last one. A page that is slow in both orders has another cause: a line that the L2 does not keep, or
+one far from the SM.
 """
 
 from collections.abc import Sequence
@@ -15,23 +15,23 @@ from numpy.typing import NDArray
 
 from gpudissect.measure.tlb.infer_miss_penalty import MIN_STEP_CYCLES, PENALTY_ERROR, Penalties
 
-MAX_UNCLEAR_SHARE = (0.25, 0.5)  # of the largest score: a score between them is neither a boundary nor none
-MIN_WALK_SHARE = 0.9  # of the pages that must miss every TLB in both orders
-WALK_STEP_SHARE = 0.65  # of the step from a hit in the last TLB to a walk, from which a page misses it
-MIN_SLOW_SHARE = 0.75  # of the pages that must be slow where each access changes the window ...
-MAX_SLOW_SHARE = 0.1  # ... and at most where no access does
-SWITCH_SHARE = 0.5  # of the penalty, from which an access changes the window
+MAX_UNCLEAR_SHARE = (0.25, 0.5)  # of the largest score: it is unclear whether a score between them is a boundary
+MIN_WALK_SHARE = 0.9  # of the pages, which must miss every TLB in both orders
+WALK_STEP_SHARE = 0.65  # of the step from a hit in the last TLB to a walk; pages above it walk
+MIN_SLOW_SHARE = 0.75  # of the pages, which must be slow if each access changes the window
+MAX_SLOW_SHARE = 0.1  # of the pages, which may be slow if no access changes it
+SWITCH_SHARE = 0.5  # of the penalty; accesses above it change the window
 Edge = tuple[int, int]
-"""Numbers of two visited pages, neighbours among these, that lie in different windows."""
+"""Numbers of two neighbouring visited pages that lie in different windows."""
 
 
 @dataclass(frozen=True)
 class Boundaries:
-    """Changes of the window between visited pages.
+    """Changes of window between visited pages.
 
     Attributes:
-        positions: among the visited pages, in rising order, of the first one of each window but the lowest.
-        penalty: cycles that a change adds; 0 without any.
+        positions: index of the first page of each window but the lowest, among the visited pages in rising order.
+        penalty: cycles that a change adds; 0 if there is none.
 
     """
 
@@ -42,13 +42,13 @@ class Boundaries:
 def find_boundaries(rising: Penalties, falling: Penalties, noise: float) -> Boundaries | None:
     """Changes of the window from penalties of the same pages in both orders; None if some are unclear.
 
-    Shapes are (laps, pages), pages in rising order in both. `noise` are cycles by which two measurements of a line may
-    differ. The first and the last page also change the window from lap to lap: a change beside them is not found.
+    Shapes are (laps, pages), pages in rising order in both. Two measurements of a line may differ by `noise` cycles.
+    The start of a lap also changes the window, at the first or the last page: no change beside these is found.
     """
     difference = np.median(rising, axis=0) - np.median(falling, axis=0)
     difference = (difference - np.median(difference))[1:-1]
     score = np.minimum(difference[1:], -difference[:-1])
-    opposite = np.minimum(-difference[1:], difference[:-1])  # never of a window: the largest one is noise
+    opposite = np.minimum(-difference[1:], difference[:-1])  # windows give none: the largest is noise
     min_score, largest = max(MIN_STEP_CYCLES, noise), float(score.max(initial=0.0))
     if opposite.max(initial=0.0) >= min_score:
         return None
@@ -62,9 +62,9 @@ def find_boundaries(rising: Penalties, falling: Penalties, noise: float) -> Boun
 
 
 def walking_pages(rising: Penalties, falling: Penalties, last_hit: float, noise: float) -> NDArray[np.bool_] | None:
-    """Which pages miss every TLB in both orders, shape (pages,); None if some others are more than a few.
+    """Which pages miss every TLB in both orders, shape (pages,); None if too few do.
 
-    `last_hit` is the penalty, cycles, of a hit in the last TLB. Pages that share an entry would hit in turn.
+    `last_hit` is the penalty, cycles, of a hit in the last TLB. If pages shared an entry, some of them would hit.
     """
     faster = np.minimum(np.median(rising, axis=0), np.median(falling, axis=0))
     step = float(np.median(faster)) - last_hit
@@ -73,10 +73,10 @@ def walking_pages(rising: Penalties, falling: Penalties, last_hit: float, noise:
 
 
 def window_range(edges: Sequence[Edge], first: int, last: int) -> tuple[int, int] | None:
-    """Smallest and largest number of pages of equal windows whose changes lie in `edges`; None if there are none.
+    """Smallest and largest number of pages in equal windows whose changes lie in `edges`; None if no number fits.
 
-    Pages `first` to `last` were visited. Changes may be missing (a random TLB kept the page), but not next to both ends
-    of the smallest gap. Raises `ValueError` for fewer than two edges.
+    Pages `first` to `last` were visited. Changes may be missing (a random TLB kept the page), but the smallest gap must
+    be that of one window. Raises `ValueError` for fewer than two edges.
     """
     if len(edges) < 2:
         raise ValueError(f"the size of a window needs two changes, got {len(edges)}")
@@ -97,9 +97,9 @@ def window_range(edges: Sequence[Edge], first: int, last: int) -> tuple[int, int
 def confirms_windows(within: Penalties, between: Penalties, penalty: float) -> bool:
     """Whether pages are slow when each access changes the window, and fast when none does.
 
-    `within` and `between` are penalties of the same pages, shape (laps, pages): in random order within one window after
-    the other, without the first page of each; and alternating between two windows. A TLB that was not found, of two
-    entries or more, keeps both windows; a size of half or twice the true one leaves half of the pages fast or slow.
+    `within` and `between` are penalties of the same pages, shape (laps, pages). `within`: one window after the other,
+    each in random order, without its first page. `between`: alternating between two windows. An undetected TLB of two
+    entries or more would hold both windows. With half or twice the true size, half of the pages would be fast or slow.
     """
     usual = float(np.median(within))
     slow = [np.median(each, axis=0) >= usual + SWITCH_SHARE * penalty for each in (within, between)]
@@ -107,9 +107,9 @@ def confirms_windows(within: Penalties, between: Penalties, penalty: float) -> b
 
 
 def switch_penalty(within: Penalties, between: Penalties, penalties: Sequence[float]) -> tuple[float, float, float]:
-    """Cycles that a change of the window adds, and their bracket.
+    """Cycles that a change of window adds, and their bracket.
 
-    From the penalties of `confirms_windows` and those of all scans: latencies drift between the chains.
+    From the penalties of `confirms_windows` and those of all scans, because latencies drift between the chains.
     """
     added: NDArray[np.float64] = np.median(between, axis=0) - np.median(within, axis=0)
     slow = added >= SWITCH_SHARE * np.median(penalties)

@@ -49,7 +49,7 @@ SCATTER_RANGE = 16  # pages from which scattered ones are chosen, in entries
 MAX_SET_RATIO = 4  # times as many pages half as far apart as fit: they cannot all fit
 PAGE_POSITIONS = 64  # in a page at which a line may be
 PLACEMENT = "depends on the physical pages, which differ from process to process"
-NO_LARGER = "what is slower reaches no further than the TLB before: slower misses of that TLB, no level of their own"
+NO_LARGER = "slower accesses reach no further than the previous TLB: they are misses of that TLB, not another level"
 METHOD = "chains of one line per page compared with the same lines a few pages at a time"
 
 
@@ -149,7 +149,7 @@ class _Search:
         before = page
         page, entries = yield from self.smaller_pages(page, miss, entries)
         if page < before and self.overflow(entries, page).size == 2 * entries:
-            # Pages far apart change the window in order as well.
+            # Pages far apart change the window even in order.
             _, slower = yield from self.in_order(entries, page, miss)
             if isinstance(slower, str):
                 return slower
@@ -157,9 +157,9 @@ class _Search:
         return TlbLevel(miss, costs, page, entries, (*self.evidence, *costs.evidence))
 
     def in_order(self, entries: int, page: int, miss: MissPenalty) -> Ask[tuple[Penalties, MissPenalty | str]]:
-        """Penalties of pages in order, and that of a miss among them; or why these are no misses of a TLB.
+        """Penalties of pages in order, and that of a miss among them, or why they do not miss a TLB.
 
-        Slow in random order only are changes of the page-table window; the penalty without them is smaller.
+        Accesses that are slow in random order only change the page-table window; without that the penalty is smaller.
         """
         (ordered,) = yield from self.at(page).visits([self.overflow(entries, page)], LAPS)
         if (slow := float(np.mean(ordered >= miss.threshold))) >= MIN_MISS_SHARE:

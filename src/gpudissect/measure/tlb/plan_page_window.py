@@ -1,8 +1,8 @@
 """Size of the windows of the page table, and the cost of changing one (MC16 s5.2, P6).
 
-Pages that no TLB holds are visited in rising and in falling order, ever further apart until several windows show. Then
-all pages around the first and the last change are visited, which gives the size to the page. Two controls in random
-order confirm it: within one window after the other, and alternating between two.
+Pages that no TLB holds are visited in rising and in falling order, at growing distances until several changes of window
+appear. Then all pages around the first and the last change are visited, which gives the exact number of pages. Two
+controls in random order confirm it: one window after the other, and alternating between two.
 """
 
 from dataclasses import dataclass, field, replace
@@ -26,20 +26,20 @@ ELEMENT = "page_table"
 ATTRIBUTES = ("window", "switch_penalty")
 SERIES = "added cycles against offset, in rising and in falling order"
 METHOD = "pages that miss every TLB, visited in rising and in falling order (MC16 s5.2, P6)"
-CHAIN_RATIO, MIN_CHAIN_RATIO = 3.0, 1.25  # pages of a chain, in entries of the largest TLB
+CHAIN_RATIO, MIN_CHAIN_RATIO = 3.0, 1.25  # pages of a chain per entry of the largest TLB
 MIN_CHAIN_PAGES, MAX_CHAIN_PAGES = 64, 4096
 MAX_L2_LINE = 256  # bytes
-MAX_L2_SHARE = 0.5  # of the lines of the L2 that a chain may have, unless it needs more pages
-MIN_CHANGES = 3  # until which pages are visited further apart
-MIN_WINDOW_PAGES = 4  # that are visited in a window, of the controls
-REPETITION = 16  # of chases, so that none equals one of another experiment
-MAX_ATTEMPTS = 4  # at a decision, each with twice the laps
-NO_TLB = "no TLB was found: no access is known to walk the page table"
+MAX_L2_SHARE = 0.5  # of the lines of the L2, which a chain may occupy unless it needs more pages
+MIN_CHANGES = 3  # of window; with fewer, the distance between pages is doubled
+MIN_WINDOW_PAGES = 4  # visited per window in the controls
+REPETITION = 16  # number of the chases, so that none equals one of another experiment
+MAX_ATTEMPTS = 4  # at a scan, each with twice the laps of the one before
+NO_TLB = "no TLB was found, so no access is known to walk the page table"
 
 
 @dataclass(frozen=True)
 class _Scan:
-    """Visited pages, rising, one of each `step`, and the changes of the window between them."""
+    """Visited pages in rising order, one of every `step`, and the changes of window between them."""
 
     step: int
     pages: Pages
@@ -53,14 +53,15 @@ class _Scan:
 
 
 def window_plan(bench: Bench, known: Known) -> Plan:
-    """Size of a window in bytes, and the cycles that changing it adds to a page walk."""
+    """Size of a window in bytes, and the cycles that a change of window adds to a page walk."""
     levels = [level for tlb in TLBS if (level := known[tlb_of(tlb)]) is not None]
     l2 = known[levels_of("l2")].level("l2")
     if not levels or l2 is None:
         return Outcome(without(Status.NOT_FOUND, ELEMENT, NO_TLB, *ATTRIBUTES))
     search = _Search(bench, levels, int(l2.hit.largest / MAX_L2_LINE * MAX_L2_SHARE))
     if search.total < MIN_CHAIN_RATIO * search.entries:
-        reason = f"{format_bytes_rounded(memory_limit(bench))} hold too few pages to miss every TLB"
+        memory = format_bytes_rounded(memory_limit(bench))
+        reason = f"{memory} of memory hold too few pages to miss every TLB"
         return Outcome(without(Status.NOT_SUPPORTED, ELEMENT, reason, *ATTRIBUTES))
     try:
         estimates = yield from search.estimates()
@@ -75,8 +76,8 @@ class _Search:
 
     bench: Bench
     levels: list[TlbLevel]
-    max_lines: int  # of a chain, that the L2 keeps
-    penalties: list[float] = field(default_factory=list)  # of changes, cycles, one for each scan that shows some
+    max_lines: int  # of a chain that the L2 keeps
+    penalties: list[float] = field(default_factory=list)  # cycles a change adds, by scan that shows some
     shown: _Scan | None = None  # the last one with a change
     accesses: PageAccesses = field(init=False)
     rng: np.random.Generator = field(init=False)
@@ -86,7 +87,7 @@ class _Search:
 
     @property
     def page(self) -> int:
-        """Bytes between pages, so that each needs an entry of every TLB."""
+        """Bytes between pages: each page needs its own entry in every TLB."""
         return max(level.page_size for level in self.levels)
 
     @property
@@ -105,7 +106,7 @@ class _Search:
         edges = scan.edges
         span = format_bytes_rounded(int(scan.pages[-1]) * self.page)
         if not edges:
-            reason = f"pages in order over {span} take as long in both directions: no window larger than a page shows"
+            reason = f"pages in order over {span} take as long in both directions: no windows larger than a page"
             return self.without(Status.NOT_FOUND, reason)
         if len(edges) == 1:
             low = float(max(edges[0][0] + 1, int(scan.pages[-1]) + 1 - edges[0][1]) * self.page)
@@ -120,7 +121,7 @@ class _Search:
         added, low, high = infer_page_window.switch_penalty(within, between, self.penalties)
         return (
             found(ELEMENT, "window", size, size, size, BRACKETED, *origin),
-            found(ELEMENT, "switch_penalty", added, low, high, LATENCY, *origin, ("beyond a page walk",)),
+            found(ELEMENT, "switch_penalty", added, low, high, LATENCY, *origin, ("in addition to a page walk",)),
         )
 
     def without(self, status: Status, reason: str, low: float | None = None) -> tuple[Estimate, ...]:
@@ -140,7 +141,7 @@ class _Search:
         return (Series(ELEMENT, SERIES, columns, units, tuple(self.accesses.evidence)),)
 
     def coarse(self) -> Ask[_Scan]:
-        """The scan of closest pages that shows `MIN_CHANGES`, else the one over all memory. Raises `Undecided`."""
+        """The scan of pages as close as `MIN_CHANGES` allow, or else of all memory. Raises `Undecided`."""
         least = max(2 * self.entries, MIN_CHAIN_PAGES)
         count = max(least, min(int(CHAIN_RATIO * self.entries), self.max_lines))
         step = 1
@@ -150,7 +151,7 @@ class _Search:
                 step = max(1, self.total // max(count, min(self.max_lines, MAX_CHAIN_PAGES)))
             try:
                 scan = yield from self.scan(step, self.spread(step, self.total // step if is_last else count))
-            except Undecided:  # a random TLB, or a large set of one, keeps some of so few pages
+            except Undecided:  # of so few pages, a random TLB or a large set of a TLB keeps some
                 if is_last or 2 * count > self.max_lines:
                     raise
                 count *= 2
@@ -160,11 +161,11 @@ class _Search:
             step *= 2
 
     def spread(self, step: int, count: int) -> Pages:
-        """One page of each `step`, at random: pages a power of two apart share few sets of a TLB."""
+        """One random page of every `step`: pages a power of two apart would share few sets of a TLB."""
         return step * np.arange(count) + self.rng.integers(0, step, size=count)
 
     def fine(self, scan: _Scan) -> Ask[tuple[int, int]]:
-        """Pages of a window and the first page of one, from all pages around the changes. Raises `Undecided`."""
+        """Pages per window and the first page of one, from all pages around two changes. Raises `Undecided`."""
         reason, last = "", int(scan.pages[-1]) + 1
         near = [np.arange(max(0, low - 1), high + 1) for low, high in (scan.edges[0], scan.edges[-1])]
         for step in (scan.step, scan.step, *(max(1, scan.step >> halvings) for halvings in (1, 2))):
@@ -174,7 +175,7 @@ class _Search:
             sizes = window_range(edges, int(pages[0]), int(pages[-1])) if len(edges) > 1 else None
             if sizes is not None and sizes[0] == sizes[1]:
                 return sizes[0], edges[0][1] % sizes[0]
-            reason = f"{len(edges)} changes of the window within {last} pages, not equally far apart"
+            reason = f"{len(edges)} changes of the window within {last} pages are not equally far apart"
         raise Undecided(reason)
 
     def scan(self, step: int, pages: Pages) -> Ask[_Scan]:
@@ -193,18 +194,18 @@ class _Search:
                     self.penalties.append(changes.penalty)
                     self.shown = scan
                 return scan
-        raise Undecided("pages in order are slow for other reasons than their window, or do not miss every TLB")
+        raise Undecided("pages in order are slow for reasons other than windows, or do not miss every TLB")
 
     def controls(self, size: int, start: int, min_pages: int) -> Ask[tuple[Penalties, Penalties]]:
         """Penalties of the same pages in random order, within windows of `size` pages and alternating between two.
 
-        The windows begin at page `start`. `min_pages` miss every TLB, found or not. Raises `Undecided` if fewer than
-        two windows fit into memory.
+        The windows begin at page `start`. `min_pages` pages are known to miss every TLB, detected or not. Raises
+        `Undecided` if memory holds fewer than two windows, or a window fewer than `MIN_WINDOW_PAGES`.
         """
         starts = np.arange(start, self.total - size + 1, size)
         starts = starts[: starts.size // 2 * 2]
         if not starts.size or size < MIN_WINDOW_PAGES:
-            raise Undecided(f"windows of {size} pages cannot be confirmed: memory or a window holds too few")
+            raise Undecided(f"windows of {size} pages cannot be confirmed: too few or too small")
         wanted = max(int(CHAIN_RATIO * self.entries), min_pages)
         count = min(size, max(MIN_WINDOW_PAGES, -(-wanted // starts.size)))
         windows = [start + self.rng.permutation(size)[:count] for start in starts]

@@ -34,7 +34,7 @@ METHOD = "likelihood of observed misses, candidates simulated behind the TLBs be
 NOT_KNOWN, NOT_KNOWN_BEFORE = "its associativity is not known", "the policy of the TLB before it is not known"
 RANDOM_BEFORE = "the TLB before it has a random policy: the accesses to this one cannot be predicted"
 RANDOM_MISSES = "the same visits miss elsewhere when repeated; whether all ways are equally likely is unknown"
-DISTURBED = "a fixed order that accesses of others disturb looks the same"
+DISTURBED = "a fixed order disturbed by another actor's accesses looks the same"
 DIRECT_MAPPED = "sets of one way: there is no choice"
 
 

@@ -1,8 +1,8 @@
-"""Does a hit in a cache need a translation? (MC16 s5.2 finding 2: on Maxwell not in the L1.)
+"""Does a hit in a cache need a translation? (MC16 s5.2 finding 2: not in the L1 of Maxwell.)
 
-A chain visits more pages than the first TLB holds, with fewer lines than the cache keeps, each page twice in a row. In
-some pages these are two lines: the second one always has its translation. In another chain they change places. The same
-chains past the cache show which pages miss the TLB.
+A chain visits more pages than the first TLB holds, with fewer lines than the cache holds, each page twice in a row. In
+some pages the two accesses are to different lines: the second one always finds its translation. Another chain swaps the
+two lines. The same chains past the cache show which pages miss the TLB.
 """
 
 from dataclasses import dataclass, replace
@@ -27,18 +27,18 @@ from gpudissect.vocabulary import TRANSLATED
 from gpudissect.workload import Chase, Explicit, Timing
 
 ATTRIBUTE = "translated"
-METHOD = "hits in pages that the first TLB lost, compared with hits in the page of the access before (MC16 s5.2)"
-MAX_FILL = 0.75  # of the lines of the cache that may be visited
-PAGE_RATIO, MIN_PAGE_RATIO = 2.0, 1.25  # pages, in entries of the TLB
+METHOD = "hits in pages that the first TLB evicted, compared with hits in the page of the previous access (MC16 s5.2)"
+MAX_FILL = 0.75  # of the lines of the cache, which may be visited
+PAGE_RATIO, MIN_PAGE_RATIO = 2.0, 1.25  # pages per entry of the TLB
 MAX_PAIRS = 96  # pages with two lines
 WARMUP, LAPS = 4, 9
-NO_TLB = "no TLB was found: which accesses are translated does not show"
-UNKNOWN = "hits and misses, the capacity or the line are not known"
+NO_TLB = "no TLB was found, so translated accesses cannot be distinguished from others"
+UNKNOWN = "hits cannot be separated from misses, or the capacity or the line size is unknown"
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """A chain of two accesses to each page, one after the other, in some pages to two lines.
+    """A chain of two accesses in a row to each page, in some pages to two different lines.
 
     Attributes:
         offsets: bytes, one lap.
@@ -50,7 +50,7 @@ class Pairs:
     pairs: Array
 
     def exchanged(self) -> "Pairs":
-        """The chain with the lines of each pair exchanged."""
+        """The chain with the two lines of each pair swapped."""
         offsets = self.offsets.copy()
         offsets[self.pairs] = self.offsets[self.pairs[:, ::-1]]
         return replace(self, offsets=offsets)
@@ -70,8 +70,8 @@ def translation_plan(element: str, bench: Bench, known: Known) -> Plan:
     limit = min(bench.info.limit(level.path), bench.info.limit(PATH))
     pages = min(int(PAGE_RATIO * tlb.entries) + 1, limit // tlb.page_size, room - MIN_LINES)
     if pages < MIN_PAGE_RATIO * tlb.entries:
-        sizes = f"{room} lines of {capacity / lines.line:.0f} in {format_bytes_rounded(limit)}"
-        reason = f"{sizes} are too few to displace the {tlb.entries} entries of the TLB and hit"
+        sizes = f"{room} of {capacity / lines.line:.0f} lines, within {format_bytes_rounded(limit)} of memory,"
+        reason = f"{sizes} are too few to displace the {tlb.entries} entries of the TLB and still hit"
         return Outcome(without(Status.AMBIGUOUS, element, reason, ATTRIBUTE))
     count = min(MAX_PAIRS, pages, room - pages)
     rng = bench.rng("translation", element)
@@ -88,7 +88,7 @@ def translation_plan(element: str, bench: Bench, known: Known) -> Plan:
 def paired_chain(pages: int, pairs: int, line: int, page_size: int, word: int, rng: np.random.Generator) -> Pairs:
     """A chain over `pages` pages in random order, each accessed twice in a row; `pairs` of them have two lines.
 
-    The others have one line, accessed again by its next word: some policies of TLBs protect pages accessed twice.
+    The others have one line, whose next word is the second access: some TLB policies protect pages accessed twice.
     """
     slots = np.arange(pages + pairs) * line % (page_size // line * line)  # spread over the sets of the cache
     order = rng.permutation(pages)  # of pages; those below `pairs` have two lines
@@ -114,7 +114,7 @@ def _roles(level: Level, pairs: Pairs) -> Ask[tuple[Roles, Roles, tuple[str, ...
 
 
 def _lines_by_role(trace: Trace, exchanged: Trace, at: Array) -> Roles:
-    """Medians of each line as the first and as the second of its pair, from a chain and the exchanged one."""
+    """Median cycles of each line as first and as second of its pair, from a chain and the exchanged one."""
     one, other = (np.median(each.cycles.reshape(LAPS, -1), axis=0)[at] for each in (trace, exchanged))
     return Roles(np.concatenate([one[:, 0], other[:, 0]]), np.concatenate([other[:, 1], one[:, 1]]))
 
