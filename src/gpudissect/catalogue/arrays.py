@@ -54,7 +54,7 @@ class IndexTable(Table):
         return self
 
     def check(self, sets: int, line: int, place: str = "index_function.value") -> None:
-        """Reject an index, at `place`, that does not number `sets` sets of a cache with lines of `line` bytes."""
+        """Reject an index that does not number `sets` sets with lines of `line` bytes; errors name `place`."""
         if self.kind in (IndexKind.BITS, IndexKind.XOR):
             self._check_bits(f"{place}.{_FIELD_BY_KIND[self.kind]}", sets, line.bit_length() - 1)
         elif self.kind is IndexKind.TABLE and set(self.table) != set(range(sets)):

@@ -84,7 +84,7 @@ class PathTable(Table):
 
     `translated_from`, `tlbs_at`: positions in `caches`, see `gpudissect.simulation.cache.geometry.Route`. Without
     `memory_latency` the path ends before memory: one latency, on path cluster one per rank. `index_function`: of the
-    nearest cache on this path, if it is not that of the cache.
+    nearest cache for this path, if it differs from the one given with the cache.
     """
 
     caches: tuple[Element, ...] = ()
@@ -123,7 +123,7 @@ class PathTable(Table):
 class WalkTable(Table):
     """Cycles of a miss in every TLB level, penalties included; `cold_penalty` instead if memory serves the data.
 
-    `interval`: cycles between two walks of all SMs at full load.
+    `interval`: cycles between two walks at full load, all SMs together.
     """
 
     penalty: Sourced[Cycles]

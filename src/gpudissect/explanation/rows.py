@@ -13,9 +13,9 @@ def numbered(values: NDArray[np.uint64] | Ints) -> Ints:
 
 
 def row_keys(*columns: NDArray[np.integer]) -> Ints:
-    """A number for each row of columns of shape (rows,): equal for equal rows, in the order of the rows.
+    """A number for each row of columns of shape (rows,): equal for equal rows, and ordered as the rows are.
 
-    The first column counts most. Columns of a wide range are numbered first.
+    The first column is the most significant. Values of a wide range are replaced by their ranks first.
     """
     keys, size = np.zeros(columns[0].shape, dtype=np.int64), 1
     for column in columns if keys.size else ():
@@ -34,13 +34,13 @@ def row_keys(*columns: NDArray[np.integer]) -> Ints:
 
 
 def distinct_rows(*columns: NDArray[np.integer]) -> tuple[Ints, Ints]:
-    """Index of the first of each distinct row, in their order, and for each row the number of its distinct one."""
+    """Index of the first copy of each distinct row, in sorted order, and the number of the distinct row of each row."""
     _, first, of = np.unique(row_keys(*columns), return_index=True, return_inverse=True)
     return first, of.ravel()
 
 
 def distinct_in_rows(values: Ints, is_active: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
-    """Values, each row sorted, and which of them are active and the first of their value, both (rows, values)."""
+    """Values, sorted within rows, and which are active and the first of their value; both of shape (rows, values)."""
     none = np.iinfo(values.dtype).max
     ordered = np.sort(np.where(is_active, values, none), axis=1)
     is_first = ordered != none

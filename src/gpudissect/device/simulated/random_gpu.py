@@ -130,7 +130,7 @@ def random_cache(rng: random.Random, min_size: int, max_size: int, scope: Scope 
 
 
 def random_order(rng: random.Random, ways: int) -> tuple[int, ...]:
-    """A fixed order of victims: every way once, and up to twice as many more (MC16 fig 11: six victims of four ways).
+    """A fixed order of victims: every way once, and up to twice as many repeats (MC16 fig 11: six victims, four ways).
 
     `ways` is at most `MAX_ORDER_LENGTH`.
     """

@@ -35,7 +35,7 @@ MAX_MIX_ISSUES = 1 << 15  # the same for mixes
 MAX_SAMPLED_ISSUES = 1 << 21  # the same for mixes with timed loads
 MAX_MIN_ISSUES = 1 << 26  # of any mix, however long its body: some seconds
 MAX_WAVES_ISSUES = 1 << 25  # of mixes in several waves, which are simulated to the end
-MAX_KEPT = 256  # runs of mixes
+MAX_KEPT = 256  # runs of mixes, for their repetitions
 MAX_CLOCK_OFFSET = 1 << 20  # cycles between the clocks of two SMs
 STREAM_DEVIATION = 0.01  # relative standard deviation of runs at a jitter of 1
 LAUNCH_DEVIATION = {Clock.HOST: 0.1, Clock.GPU: 0.002}
@@ -121,7 +121,7 @@ class SimulatedSms:
         return arrays
 
     def _run_mix(self, mix: Mix, per_block: int, blocks: int, seed: int) -> Run:
-        """Run the warps of an SM; without random service times the run is kept for repetitions of the mix."""
+        """Run the warps of an SM; a run without random service times is kept for repetitions of the mix."""
         costs = mix_costs(mix, self.processor, self.hierarchy)
         job = Job(costs, mix.warps, per_block, mix.iterations, mix.ilp, blocks, mix.sampled)
         run = run_long(self.processor, job, MAX_SAMPLED_ISSUES if mix.sampled else MAX_MIX_ISSUES, seed)

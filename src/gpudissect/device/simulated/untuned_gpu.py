@@ -29,7 +29,7 @@ from gpudissect.workload import Path
 
 MODULO, LRU = Index(IndexKind.MODULO), Policy(PolicyKind.LRU)
 PAIR_SHARE = 0.5  # of GPUs with two features
-ROOM_FEATURES = frozenset({"room_by_touches", "tags_without_room"})  # of the L1 that other features leave
+ROOM_FEATURES = frozenset({"room_by_touches", "tags_without_room"})  # applied last, to the L1 that other features leave
 OTHER_USERS_SHARE = 0.1  # of GPUs that others use between the chases
 
 
@@ -39,7 +39,7 @@ def untuned_gpu(seed: int) -> SimulatedGpu:
     tuned = random_gpu(seed)
     names = sorted(rng.sample(sorted(FEATURES), 2 if rng.random() < PAIR_SHARE else 1))
     hierarchy = tuned.hierarchy
-    if "index_by_path" in names:  # not simulated with a room for data
+    if "index_by_path" in names:  # not simulated together with `Room`
         names = [name for name in names if name not in ROOM_FEATURES]
     for name in (*(name for name in names if name not in ROOM_FEATURES), *sorted(ROOM_FEATURES & set(names))):
         hierarchy = FEATURES[name](hierarchy, rng)
@@ -87,7 +87,7 @@ def _small_l2(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
 def _with(hierarchy: Hierarchy, **caches: object) -> Hierarchy:
     hierarchy = replace(hierarchy, caches={**hierarchy.caches, **caches})  # type: ignore[dict-item]
     partition, line = hierarchy.partition, hierarchy.caches["l2"].line
-    if partition is not None and partition.home_mask % line:  # the home partition of whole lines
+    if partition is not None and partition.home_mask % line:  # all bytes of a line have the same home
         lowest = partition.home_mask & -partition.home_mask
         return replace(hierarchy, partition=replace(partition, home_mask=partition.home_mask * (line // lowest)))
     return hierarchy
@@ -148,7 +148,7 @@ def _tlbs_at_l2(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
 
 
 def _index_by_path(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
-    """Textures in the array of the L1, with another index function than global loads."""
+    """Textures in the array of the L1, with an index function other than that of global loads."""
     l1, l2 = random_cache(rng, 2 * KIB, 96 * KIB), hierarchy.caches["l2"]
     bits = rng.randint(1, 6)
     ways = max(2, min(24, sum(l1.ways) >> bits))
@@ -164,12 +164,12 @@ def _index_by_path(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
 
 
 def _tags_without_room(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
-    """An L1 with more tags than room for data (the L1 of an H200 has 2048, for 1928 lines)."""
+    """An L1 with more tags than room for data (the L1 of an H200 has 2048 tags for 1928 lines)."""
     return _with(hierarchy, l1=_with_room(hierarchy.caches["l1"], rng.uniform(0.75, 0.97), False, rng))
 
 
 def _room_by_touches(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
-    """An L1 in which a line used once takes half the room (as it seems in that of an H200)."""
+    """An L1 in which a line used once takes half the room (apparently so in the L1 of an H200)."""
     return _with(hierarchy, l1=_with_room(hierarchy.caches["l1"], rng.uniform(0.5, 0.95), True, rng))
 
 

@@ -37,7 +37,7 @@ OTHER_REGISTERS = 4  # beside those needed at once, of 80 kernels: the stack poi
 
 
 def advise(trial: Trial, pool: Executor) -> tuple[Advice, ...]:
-    """What was tried, largest gain first; `pool` runs the trials."""
+    """Changes that were tried, largest gain first; `pool` runs the trials."""
     limiter = trial.found.limiter
     tries = [fewer_passes, reuse_in_block, combined_atomics, no_local_memory, full_waves, smaller_blocks, converged]
     tries += [more_blocks, fewer_waits, more_in_flight] if limiter == "latency" else []

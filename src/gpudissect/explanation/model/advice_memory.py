@@ -77,8 +77,8 @@ def _coalescing(trial: Trial, requests: Mapping[int, Requests], access: str) -> 
 def _strides(trial: Trial, index: int) -> tuple[Ints, Ints, NDArray[np.float64]]:
     """Strides in bytes between neighbouring active lanes in sampled requests of an instruction.
 
-    Active lanes of each request, shape (requests,); number of the request and the stride of each pair of lanes, both
-    (pairs,).
+    Returns the number of active lanes of each request, shape (requests,), and for each pair of neighbouring lanes the
+    index of its request and its stride, both of shape (pairs,).
     """
     access = trial.assessment.accessed[index]
     traces = [(warp.trace, warp.trace.accessed == access) for warp in trial.assessment.facts.warps]

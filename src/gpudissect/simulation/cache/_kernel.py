@@ -1,8 +1,8 @@
 """The compiled inner loop: one access to one array, and a chain of accesses along a route. Imports numba.
 
-Layout, chosen for big caches: 32-bit tags, the ways of a set contiguous: 16 are one line of the host's cache. Lists
-(see `_replacement`) need no other state. All caches and TLBs of a hierarchy are contiguous in the
-same flat arrays; `Arrays.shape` has a row for each with its place and parameters.
+Layout, chosen for big caches: 32-bit tags, the ways of a set contiguous: 16 are one line of the host's cache. Sets
+that are lists (see `_replacement`) need no other state. All caches and TLBs of a hierarchy are contiguous in the same
+flat arrays; `Arrays.shape` has a row for each with its place and parameters.
 """
 
 import numpy as np

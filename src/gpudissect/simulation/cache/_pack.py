@@ -19,7 +19,7 @@ TAG_BITS = 31
 def pack(caches: Sequence[Cache], views: Sequence[tuple[int, Index]] = ()) -> Arrays:
     """Pack checked caches (and TLBs, as caches of pages) one after the other, all empty.
 
-    `views` are further arrays: the lines of the cache of that number, accessed by another index function.
+    `views` (number of a cache, index function) are further arrays: the lines of that cache, accessed by that function.
     """
     shape = np.zeros((len(caches) + len(views), replacement.COLUMNS), dtype=np.int64)
     tables: list[int] = []

@@ -1,6 +1,6 @@
 """Replacement within one set, compiled: the state of each policy after a use, and the next victim. Imports numba.
 
-Sets of LRU, FIFO, LIP and BIP are lists, the last victim first; other policies keep marks of the ways.
+Sets of LRU, FIFO, LIP and BIP are lists whose last line is the next victim; other policies keep a mark per way.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ POLICY, ODDS, ORDERS, TOUCHED, SETS, ROOM, FIRST_USE, COLUMNS = range(10, 18)
 # Values of column POLICY; sets of those up to BIP are lists.
 LRU, FIFO, LIP, BIP, PLRU, NRU, MRU, SRRIP, SLRU, RANDOM, WEIGHTED, ORDER = range(12)
 
-BIP_FIRST_SHARE = 1 / 32  # of the fills of BIP, that are the last victim
+BIP_FIRST_SHARE = 1 / 32  # of the fills of BIP, which insert at the front of the list
 
 
 @inlined
@@ -64,7 +64,7 @@ def _use_segmented(marks: I8, first: Int, ways: Int, way: Int, hit: bool) -> Non
 
 @inlined
 def victim(arrays: Arrays, a: Int, policy: Int, first: Int, ways: Int) -> Int:
-    """The way of a full set that is replaced next (not for LRU and FIFO)."""
+    """The way of a full set that is replaced next (not for sets that are lists)."""
     shape, tables, odds, _, marks, _, _, _, draws, _, _ = arrays
     if policy == PLRU:
         node = 1
@@ -111,9 +111,9 @@ def to_front(values: I32 | I8, first: Int, way: Int) -> None:
 
 @inlined
 def fill_list(arrays: Arrays, a: Int, policy: Int, first: Int, ways: Int, sectored: bool) -> Int:
-    """Place in the list of a set for a new line, whose last line leaves if it is full.
+    """Make room in the list of a set and return the place for a new line; a full list loses its last line.
 
-    LRU and FIFO insert at the front. LIP inserts at the end of the list, BIP mostly.
+    LRU and FIFO insert at the front of the list, LIP at its end, BIP mostly at its end.
     """
     _, _, _, tags, _, sectors, _, _, draws, _, _ = arrays
     if policy == LIP or (policy == BIP and uniform(draws, a) >= BIP_FIRST_SHARE):
@@ -140,9 +140,9 @@ def place_of(shape: I64, tables: I32, a: Int, number: Int) -> tuple[Int, Int]:
 
 @called
 def take_room(arrays: Arrays, a: Int, first: Int, ways: Int, way: Int) -> None:
-    """Count the half lines of a line that was hit at `way` of its list, or filled if `way` is `ways`; see `Room`.
+    """Update the room in use after a hit at `way` of a list, or a fill if `way` is `ways`; evict while it is exceeded.
 
-    Marks are half lines by place in the list. The list of tags has moved already.
+    Marks are the half lines that the line at each place in the list takes. The list of tags is already up to date.
     """
     shape, tables, _, tags, marks, _, _, _, _, used, turns = arrays
     place = way if way < ways and shape[a, POLICY] == FIFO else 0

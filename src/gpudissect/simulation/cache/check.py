@@ -69,10 +69,10 @@ def check_cache(cache: Cache) -> None:
         raise UsageError(f"a cache has at least one copy, got {cache.copies}")
     check_policy(cache.policy, cache.ways)
     if cache.room is not None and cache.policy.kind not in (PolicyKind.LRU, PolicyKind.FIFO):
-        raise UsageError(f"room for data is simulated with 'lru' and 'fifo', not with {cache.policy.kind.value!r}")
+        raise UsageError(f"room for data is only simulated with 'lru' and 'fifo', not with {cache.policy.kind.value!r}")
     if cache.room is not None and not cache.sets <= cache.room.lines <= sum(cache.ways):
         limits = f"a line of each of {cache.sets} sets, and for no more than {sum(cache.ways)} ways"
-        raise UsageError(f"there must be room for {limits}, got {cache.room.lines}")
+        raise UsageError(f"a cache needs room for {limits}, got {cache.room.lines}")
     check_index(cache.index, cache.line, cache.sets)
 
 
@@ -139,7 +139,7 @@ def _route_problems(path: Path, route: Route, hierarchy: Hierarchy) -> Iterator[
     if route.translated_from < 0 or not 0 <= route.tlbs_at < max(1, len(route.caches)):
         yield f"path {path}: translated_from and tlbs_at are positions in its caches"
     if route.index is not None and not route.caches:
-        yield f"path {path} has an index function of its nearest cache, but no caches"
+        yield f"path {path} has an index function for its nearest cache, but no caches"
 
 
 def _check_distance(distance: Distance, hierarchy: Hierarchy) -> None:

@@ -39,8 +39,8 @@ class Arrays(NamedTuple):
     Columns of `shape`: LINE_SHIFT, SECTOR_SHIFT: log2 of the bytes; SECTORS per line; INDEX: kind; TABLE: start in
     `tables`; PER: lines per granule; PERIOD: of MODULO and LOOKUP; FIRST: start in `tags`; WAYS: 0 for unequal sets;
     STARTS: of their list in `tables`; POLICY: kind; ODDS: start in `odds`; ORDERS: start in `tables`;
-    TOUCHED: start in `touched`; SETS: number; ROOM: half lines of data, 0 for no limit; FIRST_USE: half lines of a new
-    line.
+    TOUCHED: start in `touched`; SETS: number; ROOM: limit in half lines, 0 for none; FIRST_USE: half lines that a new
+    line takes.
     """
 
     shape: I64  # (arrays, COLUMNS)
@@ -55,8 +55,8 @@ class Arrays(NamedTuple):
     touched: I32  # per set, the numbers of the sets that hold lines, so that a reset is cheap
     filled: I64  # (arrays,), number of valid entries of `touched`
     draws: U64  # (arrays,), states of the random streams
-    used: I64  # (arrays,), half lines of the room for data that are taken
-    turns: I64  # (arrays,), set that loses a line next if there is no room
+    used: I64  # (arrays,), half lines of room in use
+    turns: I64  # (arrays,), set that is next to lose a line if room runs out
 
 
 def compiled(function: Function) -> Function:

@@ -57,8 +57,8 @@ class PolicyKind(StrEnum):
       half the ways (rounded down), whose least recent line falls back, if it is full, to the most recent place of the
       other. Victim: the least recent probationary line. At most 64 ways. (Closest to the L1 of an H200, as observed.)
     - LIP: LRU with insertion at the other end (Qureshi et al. 2007, "Adaptive insertion policies for high performance
-      caching", section 4): a new line is the next victim until it is hit. Victims are as of LRU.
-    - BIP: as LIP, but one new line in 32, at random, is the last victim (ibid., bimodal insertion).
+      caching", section 4): a new line is the next victim until it is hit. Victims are chosen as by LRU.
+    - BIP: as LIP, but one new line in 32, at random, is inserted as by LRU (ibid., bimodal insertion).
     - RANDOM: every way with the same probability.
     - WEIGHTED: way i with probability weights[i] (MC16 s4.5).
     - ORDER: the ways in a fixed order, over and over; each set has its own place in it, which hits and fills of invalid
@@ -66,7 +66,7 @@ class PolicyKind(StrEnum):
 
     The random policies take one number per replacement, BIP one per fill, uniform in [0, 1), from a SplitMix64 stream
     of the cache's own (Steele et al. 2014, "Fast splittable pseudorandom number generators", fig 16): the victim is the
-    first way whose cumulative probability exceeds it; a new line is the last victim if 1/32 exceeds it.
+    first way whose cumulative probability exceeds it; BIP inserts as LRU if the number is below 1/32.
     """
 
     LRU = "lru"
@@ -110,10 +110,11 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True)
 class Room:
-    """Room for data of a cache with more tags than that (observed: L1 of an H200, whose lines outnumber its bytes).
+    """Room for data in a cache that has more tags (observed: the L1 of an H200, with room for fewer lines than tags).
 
-    `lines` fit that were used twice. A line used once takes half of that if `halves`. When a use exceeds the room, the
-    sets in turn each lose their next victim, but not their only line, until the rest fits. Policies: LRU and FIFO.
+    `lines` is how many lines fit that were used at least twice; if `halves`, a line used once takes half the room. When
+    a use exceeds the room, the sets in sequence each evict their next victim, but never their only line, until the
+    rest fits. Policies: LRU and FIFO.
     """
 
     lines: int
@@ -131,7 +132,7 @@ class Cache:
     policy: Policy
     scope: Scope = Scope.SM  # what shares it
     copies: int = 1  # independent arrays per SM (MT22 s4.6); warp w uses number w mod copies
-    room: Room | None = None  # None: for as many lines as there are ways
+    room: Room | None = None  # None: room for every way
 
     @property
     def sets(self) -> int:
@@ -232,7 +233,7 @@ class Route:
     array itself; on path CLUSTER one by rank of the accessed block, the last for all further ranks. `tlbs_at` is the
     cache beside the TLBs: a load that misses the first TLB takes at least as long as a hit in it (MC16 s5.2 finding 3:
     Fermi's TLBs sit at the L2, so an L1 TLB miss costs an L1 hit 288 cycles, an L2 hit only 27). `index` is the index
-    function of the nearest cache on this path, where paths into one array have different ones; None: that of the cache.
+    function that this path uses in its nearest cache; None: that of the cache.
     """
 
     caches: tuple[str, ...]  # names of the arrays, nearest first
@@ -251,7 +252,7 @@ class Hierarchy:
     `tlb_walk_penalty` (cycles) is the cost of a miss in every TLB level, instead of the levels' own penalties;
     `tlb_cold_walk_penalty` that when the data come from memory, as then the page table does too (MC14 table 3: P5 costs
     far more than P3 and P4 explain). None: no difference. `tlb_walk_interval` (cycles of the GPU) is the time between
-    two walks at full load, which limits random accesses of all SMs (VV16 s6.7); None for no limit.
+    two walks at full load, all SMs together, which limits random accesses (VV16 s6.7); None for no limit.
     """
 
     caches: Mapping[str, Cache]

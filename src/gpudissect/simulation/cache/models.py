@@ -178,7 +178,7 @@ class HierarchyModel:
         return self._numbers[name, actor.sm if cache.scope is Scope.SM else 0, actor.warp % cache.copies]
 
     def _number_on(self, route: Route, name: str, actor: Actor) -> int:
-        """The same on a route, which may access its nearest cache by an index function of its own."""
+        """Number of the array of a cache on a route, which may have its own index function for its nearest cache."""
         number = self._number(name, actor)
         return number if route.index is None or name != route.caches[0] else self._views[number, route.index]
 

@@ -1,1 +1,1 @@
-"""The cycle simulator of an SM, apart from the model: its compiled code is stored per folder."""
+"""The cycle simulator of an SM, in a folder of its own because compiled code is cached by folder."""

@@ -12,7 +12,7 @@ from gpudissect.simulation.cache.compiled import F64, I64, inlined
 
 NONE = -1
 OLDEST, NEWEST, FREE, USES = 0, 1, 2, 3  # of `ends`
-LISTED = 8  # places looked at in the order of their use before all are
+LISTED = 8  # least recently used places, searched in their order before all places are
 NEVER_USED = 1 << 62
 
 
@@ -27,7 +27,7 @@ class L1(NamedTuple):
     older: I64  # (pool,), the line used before it
     newer: I64  # (pool,)
     used: I64  # (pool,), number of the last use
-    soonest: I64  # (2 * pool,), of each node of a binary tree the place whose data come first; leaves are the places
+    soonest: I64  # (2 * pool,), binary tree: each node has the place below it whose data come first
     ends: I64  # (4,), least and most recently used place, places taken and uses so far
 
 
@@ -70,7 +70,7 @@ def victim(l1: L1, line: int, now: float) -> int:
 
 @inlined
 def _of_pool(l1: L1, now: float) -> int:
-    """A free place, or that of any set."""
+    """A free place, or the victim among the places of all sets."""
     if l1.ends[FREE] < l1.line.size:
         return int(l1.ends[FREE])
     place = l1.ends[OLDEST]
@@ -90,7 +90,7 @@ def _of_pool(l1: L1, now: float) -> int:
 
 @inlined
 def _better(l1: L1, place: int, now: float, ready: int, oldest: int) -> tuple[int, int]:
-    """The less recently used one of a place, if its data are there, and the best so far, with its last use."""
+    """The less recently used of `place`, if its data are there, and `ready`, the best so far; and its last use."""
     if l1.filled[place] <= now and l1.used[place] < oldest:
         return place, l1.used[place]
     return ready, oldest
@@ -98,7 +98,7 @@ def _better(l1: L1, place: int, now: float, ready: int, oldest: int) -> tuple[in
 
 @inlined
 def fill(l1: L1, place: int, cycle: float) -> None:
-    """Say when the data of a place are there; keep the place whose data come first at the root of the tree."""
+    """Set the cycle at which the data of a place are there, and update the tree of places whose data come first."""
     l1.filled[place] = cycle
     node = l1.line.size + place
     while node > 1:
