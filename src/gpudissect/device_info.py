@@ -31,13 +31,18 @@ class DeviceInfo:
         streams: paths that support a `Stream`.
         instructions: those that a `Mix` may have, though not in every combination; none if there are no mixes.
         launch_methods: how it can start the kernels of a `Launch`.
-        facts: statements of the driver, as far as known (MT22 s4.1): ``l2_size``, ``l2_fetch_limit`` (most bytes that
-            one miss fetches), ``memory_size``, ``shared_per_sm``, ``shared_per_block``, ``constant_size``,
-            ``clock_hz``, ``memory_clock_hz``, ``memory_bus_bits``, ``memory_data_rate`` (transfers per cycle of that
-            clock, if not two), ``warp_size``; limits of an SM: ``threads_per_sm``, ``blocks_per_sm``,
-            ``threads_per_block``, ``registers_per_sm`` (missing if registers are no limit, as on simulated GPUs);
-            ``compute_capability``, ``cluster_size`` (most blocks of a cluster, each on its own SM), ``clusters_N``
-            (number of clusters of N such blocks that run at once).
+        facts: statements of the driver, as far as known (MT22 s4.1). Each is optional: older results lack some.
+            Bytes: ``l2_size``, ``l2_fetch_limit`` (most that one miss fetches), ``persisting_l2_size`` (most that can
+            be set aside for persisting accesses), ``memory_size``, ``shared_per_sm``, ``shared_per_block`` (most, on
+            request), ``default_shared_per_block`` (most, without request), ``reserved_shared_per_block`` (taken by the
+            driver), ``constant_size``. Clocks and memory: ``clock_hz``, ``memory_clock_hz``, ``memory_bus_bits``,
+            ``memory_data_rate`` (transfers per cycle of that clock, if not two). Limits: ``warp_size``,
+            ``threads_per_sm``, ``blocks_per_sm``, ``threads_per_block``, ``registers_per_sm`` (of 32 bits; missing if
+            registers are no limit, as on simulated GPUs), ``registers_per_block``, ``blocks_per_grid_x``,
+            ``cluster_size`` (most blocks of a cluster, each on its own SM), ``clusters_N`` (number of clusters of N
+            such blocks that run at once). ``cores`` (FP32 cores of the GPU, by NVML), ``compute_capability``; "yes" or
+            "no": ``global_l1`` and ``local_l1`` (whether the L1 caches global and local memory),
+            ``cooperative_launch``, ``concurrent_kernels``.
         environment: versions of driver, compiler and others, as text.
         provenance: which card was measured, where, when and under which settings, as text, under the names of
             `gpudissect.results.model.Provenance`; empty for a simulated GPU.

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gpudissect.device.cuda.info import NvmlMonitor, clock_rate, shared_bytes_beside_l1
+from gpudissect.device.cuda.info import NvmlMonitor, clock_rate, driver_facts, shared_bytes_beside_l1
 from gpudissect.units import KIB
+from tests.support.fake_context import FakeContext
 
 
 def test_clock_rate():
@@ -32,10 +33,39 @@ def test_shared_memory_beside_the_l1(capability, reserved, size):
     assert shared_bytes_beside_l1(context) == size * KIB
 
 
+def test_facts_are_all_that_mt22_lists():
+    """Of section 4.1, and of the output of MT4G; the name and the number of SMs are not facts but fields."""
+    facts = driver_facts(FakeContext(1 << 20), SimpleNamespace(cores=lambda: 512), {})
+    assert facts["registers_per_sm"] == 64 * KIB and facts["registers_per_block"] == 32 * KIB
+    assert (facts["shared_per_block"], facts["default_shared_per_block"]) == (63 * KIB, 48 * KIB)
+    assert (facts["reserved_shared_per_block"], facts["persisting_l2_size"]) == (KIB, 0)
+    assert (facts["threads_per_block"], facts["blocks_per_sm"], facts["blocks_per_grid_x"]) == (1024, 32, 2**31 - 1)
+    assert (facts["cooperative_launch"], facts["concurrent_kernels"]) == ("yes", "no")
+    assert facts["global_l1"] == facts["local_l1"] == "yes" and facts["cores"] == 512
+    assert facts.keys() >= {"compute_capability", "shared_per_sm", "constant_size", "memory_size", "l2_size"}
+    assert facts.keys() >= {"memory_clock_hz", "clock_hz", "memory_bus_bits"}
+
+
+@pytest.mark.parametrize(("mig", "cores"), [(0, 16896), (1, None)])
+def test_cores_are_of_the_whole_gpu(monkeypatch, mig, cores):
+    """The instance of a GPU has a part of its SMs, but NVML states the cores of all."""
+    nvml = SimpleNamespace(
+        init_v2=lambda: None,
+        device_get_handle_by_pci_bus_id_v2=lambda bus: 7,
+        device_get_mig_mode=lambda handle: (mig, mig),
+        device_get_num_gpu_cores=lambda handle: 16896,
+    )
+    bindings = pytest.importorskip("cuda.bindings")
+    monkeypatch.setitem(sys.modules, "cuda.bindings.nvml", nvml)
+    monkeypatch.setattr(bindings, "nvml", nvml, raising=False)
+    assert NvmlMonitor("0000:00:00.0").cores() == cores
+
+
 def test_without_nvml_nothing_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.bindings.nvml", None)
     monitor = NvmlMonitor("0000:00:00.0")
     assert (monitor.driver(), monitor.throttling(), monitor.other_processes()) == (None, None, None)
+    assert monitor.cores() is None
     monitor.close()
 
 

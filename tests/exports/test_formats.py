@@ -148,6 +148,25 @@ def test_mt4g_names_host_time_and_driver_where_they_are_known(small):
     assert expected.items() <= meta.items() and "driver" not in meta
 
 
+def test_mt4g_writes_what_the_driver_states():
+    stated = {"registers_per_block": 32768, "default_shared_per_block": 48 << 10, "shared_per_block": 99 << 10}
+    stated |= {"reserved_shared_per_block": 0, "persisting_l2_size": 1 << 19, "blocks_per_sm": 24}
+    stated |= {"threads_per_block": 512, "cooperative_launch": "no", "concurrent_kernels": "yes", "global_l1": "yes"}
+    made = result(SMALL, facts=ALL_FACTS | stated)
+    made = result(SMALL, facts=ALL_FACTS | stated | {"cores": 96 * made.device.sm_count})
+    data = read_as_sys_sage(export(made, "mt4g"))
+    compute, memory = data["compute"], data["memory"]
+    assert (compute["regsPerBlock"], compute["regsPerMultiProcessor"]) == (32768, 65536)
+    assert (compute["maxBlocksPerMultiProcessor"], compute["maxThreadsPerBlock"]) == (24, 512)
+    assert (compute["supportsCooperativeLaunch"], compute["concurrentKernels"]) == (False, True)
+    assert compute["numberOfCoresPerMultiProcessor"] == 96
+    assert memory["shared"]["sharedMemPerBlock"]["value"] == 48 << 10
+    assert memory["shared"]["reservedSharedMemPerBlock"]["value"] == 0
+    assert memory["l2"]["persistingL2CacheMaxSize"]["value"] == 1 << 19
+    assert memory["l1"]["globalL1CacheSupported"] is True and "localL1CacheSupported" not in memory["l1"]
+    assert "assumed" not in data["meta"]
+
+
 def test_mt4g_quantiles_of_a_histogram():
     assert _quantile([10, 20, 30], [100, 100, 100], 0.5) == pytest.approx(25, abs=0.2)
     assert _quantile([10, 30], [1, 1], 0.95) == pytest.approx(50, abs=2)

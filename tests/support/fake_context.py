@@ -23,7 +23,10 @@ PROPERTIES = dict.fromkeys(("warp_size", "max_blocks_per_multiprocessor"), 32)
 PROPERTIES |= dict.fromkeys(("total_constant_memory", "max_registers_per_multiprocessor"), 64 * KIB)
 PROPERTIES |= {"multiprocessor_count": SMS, "l2_cache_size": MIB, "maximum_texture1d_linear_width": 1 << 27}
 PROPERTIES |= {"max_threads_per_multiprocessor": THREADS_PER_SM, "max_threads_per_block": 1024}
-PROPERTIES |= {"max_shared_memory_per_multiprocessor": SHARED_PER_SM}
+PROPERTIES |= {"max_shared_memory_per_multiprocessor": SHARED_PER_SM, "max_shared_memory_per_block": 48 * KIB}
+PROPERTIES |= {"max_registers_per_block": 32 * KIB, "max_grid_dim_x": 2**31 - 1, "max_persisting_l2_cache_size": 0}
+PROPERTIES |= dict.fromkeys(("global_l1_cache_supported", "local_l1_cache_supported", "cooperative_launch"), True)
+PROPERTIES |= {"concurrent_kernels": False}
 PROPERTIES |= {"reserved_shared_memory_per_block": SHARED_RESERVED, "ecc_enabled": True}
 PROPERTIES |= {"clock_rate": 1_980_000, "memory_clock_rate": 3_200_000, "global_memory_bus_width": 512}
 
@@ -249,6 +252,6 @@ def chase_runner(context):
 
 def fake_gpu(context):
     """The device on a fake context."""
-    nothing = dict.fromkeys(("throttling", "other_processes", "close"), lambda: None)
+    nothing = dict.fromkeys(("cores", "throttling", "other_processes", "close"), lambda: None)
     nvml = SimpleNamespace(driver=str, settings=dict, **nothing)
     return CudaGpu(context, nvml)

@@ -25,6 +25,7 @@ from tests.support.fake_user_gpu import FakeUserContext
 NAME = "NVIDIA H200"
 NVML = SimpleNamespace(
     clocks=lambda: (1.98e9, 2.6e9),
+    cores=lambda: None,
     driver=lambda: "580",
     settings=lambda: {"power_limit": "700 W"},
     throttling=lambda: None,

@@ -133,8 +133,7 @@ class JobRunner:
         measured.shared_bytes = plain.attribute("SHARED_SIZE_BYTES")
         measured.local_bytes = plain.attribute("LOCAL_SIZE_BYTES")
         measured.blocks_per_sm = plain.max_blocks(launch.threads_per_block, launch.shared_bytes)
-        facts: dict[str, Any] = dict(driver_facts(self._context, {}))
-        facts["reserved_shared_per_block"] = int(self._context.properties.reserved_shared_memory_per_block)
+        facts: dict[str, Any] = driver_facts(self._context, self._nvml, {})
         found = provenance(self._context, self._nvml)
         facts |= {name: found[name] for name in ("time", "power_limit", "sm_clock", "memory_clock") if name in found}
         measured.gpu = Gpu(

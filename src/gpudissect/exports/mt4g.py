@@ -23,6 +23,9 @@ _FACTS = (
     *("clock_hz", "warp_size", "threads_per_sm", "memory_size", "memory_clock_hz", "memory_bus_bits"),
     *("shared_per_sm", "shared_per_block", "constant_size"),
 )
+_REGISTERS = {"regsPerBlock": "registers_per_block", "regsPerMultiProcessor": "registers_per_sm"}
+_LAUNCH_FLAGS = {"supportsCooperativeLaunch": "cooperative_launch", "concurrentKernels": "concurrent_kernels"}
+_L1_FLAGS = {"globalL1CacheSupported": "global_l1", "localL1CacheSupported": "local_l1"}
 HISTOGRAM = ("cycles", "accesses")  # columns of a histogram of single accesses
 CHAIN_NUMBERS = ("sm", "chain")  # columns of chains followed by several SMs, and in older results by one
 Table = dict[str, Any]
@@ -52,6 +55,8 @@ def mt4g(result: Result) -> str:
         "warpSize": _whole(lookup, "warp_size"),
         "maxThreadsPerMultiProcessor": _whole(lookup, "threads_per_sm"),
     }
+    compute |= {key: _whole(lookup, fact) for key, fact in _REGISTERS.items() if lookup.fact(fact)}
+    compute |= _flags(lookup, _LAUNCH_FLAGS)
     tables = {"general": general, "compute": compute, "memory": _memory(lookup), "meta": _meta(lookup, limits)}
     return json.dumps(tables, indent=4, sort_keys=True) + "\n"
 
@@ -85,10 +90,13 @@ def _memory(lookup: Lookup) -> Table:
         "memoryClockRate": _kilohertz(lookup, "memory_clock_hz"),
         "memoryBusWidth": {"value": _whole(lookup, "memory_bus_bits"), "unit": "bit"},
     }
+    default = "default_shared_per_block"  # MT4G's meaning; older results have only what a block may request
     shared: Table = {
-        "sharedMemPerBlock": _bytes(lookup, "shared_per_block"),
+        "sharedMemPerBlock": _bytes(lookup, default if lookup.fact(default) else "shared_per_block"),
         "sharedMemPerMultiProcessor": _bytes(lookup, "shared_per_sm"),
     }
+    if lookup.result.device.facts.get("reserved_shared_per_block") is not None:  # 0 before Ampere
+        shared["reservedSharedMemPerBlock"] = _bytes(lookup, "reserved_shared_per_block")
     if latency := _hit_latency(lookup, "shared"):
         shared["latency"] = latency
     near, far = _whole_cache(lookup, "constant_l1"), _whole_cache(lookup, "constant_l15")
@@ -96,18 +104,26 @@ def _memory(lookup: Lookup) -> Table:
     caches = {"readOnly": _whole_cache(lookup, "readonly"), "texture": _whole_cache(lookup, "texture")}
     l2_size = lookup.fact("l2_size") or lookup.number("l2", "capacity") or 0
     l2: Table = {"size": {"value": int(l2_size), "unit": "bytes"}}
+    if lookup.fact("persisting_l2_size"):
+        l2["persistingL2CacheMaxSize"] = _bytes(lookup, "persisting_l2_size")
     l2 |= _sizes(lookup, "l2", ("measuredSize", "lineSize", "fetchGranularity", "segmentSize"))
     return {
         "main": main | _latency_and_bandwidth(lookup, "dram"),
         "l2": l2 | _latency_and_bandwidth(lookup, "l2"),
         "shared": shared,
         "constant": {"totalConstMem": _bytes(lookup, "constant_size")} | levels,
-        "l1": _cache(lookup, "l1"),
+        "l1": _cache(lookup, "l1") | _flags(lookup, _L1_FLAGS),
     } | {key: cache for key, cache in caches.items() if cache}
 
 
 def _whole(lookup: Lookup, fact: str) -> int:
     return int(lookup.fact(fact) or 0)
+
+
+def _flags(lookup: Lookup, facts: dict[str, str]) -> Table:
+    """Facts that are "yes" or "no", by MT4G's keys; without those that are not stated."""
+    stated = {key: lookup.result.device.facts.get(fact) for key, fact in facts.items()}
+    return {key: text == "yes" for key, text in stated.items() if text in ("yes", "no")}
 
 
 def _bytes(lookup: Lookup, fact: str) -> Table:

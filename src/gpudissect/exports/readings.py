@@ -106,17 +106,29 @@ class SmLimits:
 
 
 def sm_limits(lookup: Lookup) -> SmLimits:
-    """From a documented GPU of the same capability, else the measured rate of additions, else the usual values."""
-    gpu, measured = documented_gpu(lookup.result.device), lookup.number("fadd", "rate")
+    """What the driver states, else a documented GPU of the same capability, the measured rate, the usual values."""
+    gpu = documented_gpu(lookup.result.device)
+    table = gpu.table.processor if gpu is not None else None
+    known = {
+        "cores of an SM": _cores(lookup, gpu),
+        "blocks of an SM": lookup.fact("blocks_per_sm") or (table and table.blocks.value),
+        "threads of a block": lookup.fact("threads_per_block") or (table and table.block_size.value),
+    }
+    usual = dict(zip(known, (USUAL_CORES, USUAL_BLOCKS, USUAL_BLOCK_THREADS), strict=True))
+    cores, blocks, block_size = (int(value or usual[name]) for name, value in known.items())
+    return SmLimits(cores, blocks, block_size, tuple(name for name, value in known.items() if not value))
+
+
+def _cores(lookup: Lookup, gpu: Gpu | None) -> int | None:
+    """FP32 lanes of an SM: stated of the GPU, documented, or as many as it completes additions per cycle."""
+    stated, sms = lookup.fact("cores"), lookup.result.device.sm_count
+    if stated and sms and stated % sms == 0:
+        return int(stated) // sms
     unit = gpu.table.units.get(Instruction.FADD) if gpu is not None else None
     if unit is not None and unit.rate is not None:
-        cores = round(unit.rate.value)
-    else:
-        cores = USUAL_CORES if measured is None else max(1, round(measured / 8)) * 8
-    if gpu is not None and (table := gpu.table.processor) is not None:
-        return SmLimits(cores, table.blocks.value, table.block_size.value, ())
-    assumed = ["cores of an SM"] if measured is None else []
-    return SmLimits(cores, USUAL_BLOCKS, USUAL_BLOCK_THREADS, (*assumed, "blocks of an SM", "threads of a block"))
+        return round(unit.rate.value)
+    measured = lookup.number("fadd", "rate")
+    return None if measured is None else max(1, round(measured / 8)) * 8
 
 
 def line(text: object, max_length: int = MAX_TEXT) -> str:

@@ -95,7 +95,7 @@ class CudaGpu(Device):
             streams=tuple(path for path in BACKENDS if path in spans),
             instructions=supported_instructions(context.capability),
             launch_methods=tuple(LaunchMethod),
-            facts=MappingProxyType(driver_facts(context, clusters)),
+            facts=MappingProxyType(driver_facts(context, nvml, clusters)),
             environment=MappingProxyType(environment(context, nvml)),
             provenance=MappingProxyType(provenance(context, nvml)),
         )

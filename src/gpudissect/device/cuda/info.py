@@ -32,15 +32,18 @@ _THROTTLE_REASONS = {
 """Bits of NVML's clock event reasons that mean a lower clock than requested (nvml.h, nvmlClocksEventReason*)."""
 
 
-def driver_facts(context: CudaContext, clusters: dict[int, int]) -> dict[str, int | float | str]:
-    """What the driver reports, under the names of `DeviceInfo.facts`."""
+def driver_facts(context: CudaContext, nvml: NvmlMonitor, clusters: dict[int, int]) -> dict[str, int | float | str]:
+    """What the driver and NVML report, under the names of `DeviceInfo.facts`: all that MT22 s4.1 and MT4G list."""
     properties: Any = context.properties
     limit = context.l2_fetch_limit()
     facts = ({} if limit is None else {"l2_fetch_limit": limit}) | {
         "l2_size": properties.l2_cache_size,
+        "persisting_l2_size": properties.max_persisting_l2_cache_size,
         "memory_size": context.free_memory()[1],
         "shared_per_sm": properties.max_shared_memory_per_multiprocessor,
         "shared_per_block": context.max_shared_bytes,
+        "default_shared_per_block": properties.max_shared_memory_per_block,
+        "reserved_shared_per_block": properties.reserved_shared_memory_per_block,
         "constant_size": properties.total_constant_memory,
         "clock_hz": properties.clock_rate * 1000,
         "memory_clock_hz": properties.memory_clock_rate * 1000,
@@ -50,10 +53,21 @@ def driver_facts(context: CudaContext, clusters: dict[int, int]) -> dict[str, in
         "threads_per_block": properties.max_threads_per_block,
         "blocks_per_sm": properties.max_blocks_per_multiprocessor,
         "registers_per_sm": properties.max_registers_per_multiprocessor,
+        "registers_per_block": properties.max_registers_per_block,
+        "blocks_per_grid_x": properties.max_grid_dim_x,
+        "global_l1": _yes_or_no(properties.global_l1_cache_supported),
+        "local_l1": _yes_or_no(properties.local_l1_cache_supported),
+        "cooperative_launch": _yes_or_no(properties.cooperative_launch),
+        "concurrent_kernels": _yes_or_no(properties.concurrent_kernels),
         "compute_capability": ".".join(map(str, context.capability)),
     }
+    facts |= {"cores": cores} if (cores := nvml.cores()) else {}
     facts |= {"cluster_size": max(clusters)} if clusters else {}
     return facts | {f"clusters_{size}": count for size, count in clusters.items()}
+
+
+def _yes_or_no(is_supported: bool) -> str:
+    return "yes" if is_supported else "no"
 
 
 def shared_bytes_beside_l1(context: CudaContext) -> int:
@@ -139,6 +153,12 @@ class NvmlMonitor:
         """Version of the driver, such as ``580.159.03``."""
         version: str | None = self._query(lambda nvml: str(nvml.system_get_driver_version()))
         return version
+
+    def cores(self) -> int | None:
+        """FP32 cores of the whole GPU; None if unknown, or if this is an instance (MIG), which has a part of them."""
+        if self.settings().get("mig") == "on":
+            return None
+        return self._query(lambda nvml: int(nvml.device_get_num_gpu_cores(self._handle))) or None
 
     def settings(self) -> dict[str, str]:
         """Power limit, temperature, clocks and modes now, as text; without those that NVML does not give."""

@@ -24,7 +24,10 @@ MAX_FACT_LENGTH = 40  # characters
 LINE_LENGTH = 2000  # characters: the window breaks sentences
 _UTC = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)\S*(Z|\+00:00)")
 _WARNINGS = ("throttling", "other_processes")
-_BYTES = ("l2_size", "l2_fetch_limit", "memory_size", "constant_size", "shared_per_sm", "shared_per_block")
+_BYTES = (
+    *("l2_size", "l2_fetch_limit", "persisting_l2_size", "memory_size", "constant_size", "shared_per_sm"),
+    *("shared_per_block", "default_shared_per_block", "reserved_shared_per_block"),
+)
 _UNITS = {"clock_hz": "Hz", "memory_clock_hz": "Hz", **dict.fromkeys(_BYTES, "B")}
 _FACTS = {
     "compute_capability": "compute capability",
