@@ -17,7 +17,7 @@ from gpudissect.measure.plan import Bench, Known, Study
 from gpudissect.measure.prediction.infer_agreement import wilson_interval
 from gpudissect.survey.registry import experiments
 
-KINDS = ("bandwidth", "banks", "conflicts", "rate", "latency", "warps", "launch", "stores")
+KINDS = ("bandwidth", "banks", "conflicts", "rate", "latency", "warps", "launch", "stores", "schedulers")
 """First words of the names of the experiments that are run."""
 HEAD = "| confidence | what | answers | right | share right (95 %) | no answer |\n|---|---|---|---|---|---|"
 

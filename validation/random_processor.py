@@ -90,6 +90,7 @@ def random_processor(seed: int) -> RandomProcessor:
     )
     device = _device(seed, processor, l1, l2, rng)
     truth = {**_memory_truth(processor), **_shared_truth(processor), **_launch_truth(launches)}
+    truth["issue", "schedulers"] = schedulers
     for each in (*ARITHMETIC, Instruction.LDS):
         truth |= _instruction_truth(each, processor, device)
     return RandomProcessor(device, truth, l1.capacity, l2.capacity)

@@ -30,6 +30,7 @@ NEWER_THAN_RECORDINGS = (
     "translation.",
     "bandwidth.readonly",
     "bandwidth.texture",
+    "schedulers.",
 )
 OLD = re.compile("holds no workload|made before there were streams")
 TEXTS = {"published", "method", "reason", "caveats", "experiment", "revised"}

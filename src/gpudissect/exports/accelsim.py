@@ -147,7 +147,7 @@ def _latencies(lookup: Lookup) -> Iterator[Line]:
 
 def _trace_config(lookup: Lookup) -> Iterator[Line]:
     """Latency and issue interval of a unit, of which each scheduler has one."""
-    count = schedulers(lookup.result.device.facts)
+    count = round(lookup.number("issue", "schedulers") or schedulers(lookup.result.device.facts))
     for kind, name in _TRACED.items():
         latency, rate = lookup.number(name, "latency"), lookup.number(name, "rate")
         if latency and rate:

@@ -17,6 +17,7 @@ DOUBTFUL = 0.5  # the same, where some evidence contradicts it
 TIMED = 0.95  # a time that random GPUs do not model: instructions, conflicts, launches, clusters, spectra
 BANKS = 0.95  # a bank layout that alone explains every stride: 180 of 180
 RATE = 0.95  # the rate of an instruction within its bracket: 443 of 443
+SCHEDULERS = 0.95  # schedulers of an SM by two instructions that agree: 90 of 90, and 31 of 31 of unusual SMs
 WARPS = 0.95  # warps that reach a share of a rate, within its bracket: 331 of 333
 BANDWIDTH = 0.9
 """A bandwidth within its bracket: 801 of 802. Not higher, for on a real GPU an untried configuration may be faster:
