@@ -26,8 +26,9 @@ DEPEND_ON_DISTANCE = {
 def truth_of(hierarchy: Hierarchy) -> Truth:
     """Values of a GPU with caches ``l1``, ``texture`` and ``l2`` on the paths of global and texture memory.
 
-    Left out is what has no single value: the latency of memory with open rows, the miss rate of a prefetching cache,
-    latencies that depend on the SM and the slice of the L2.
+    Left out is what has no single value: the latency of memory with open rows, the miss rate of a prefetching cache and
+    of one that replaces ways in a fixed order (it depends on where in the order a lap begins), latencies that depend on
+    the SM and the slice of the L2.
     """
     l1, texture, l2 = (_nearest(hierarchy, path) for path in (Path.GLOBAL, Path.TEXTURE, Path.GLOBAL_L2))
     is_shared = hierarchy.routes[Path.TEXTURE].caches[0] == "l1"
@@ -114,10 +115,8 @@ def _structure(name: str, cache: Cache) -> Truth:
 
 
 def _replacement(name: str, cache: Cache) -> Truth:
-    return {
-        (name, "replacement_policy"): _policy_name(cache.policy, cache.ways),
-        (name, "max_miss_rate"): _max_miss_rate(cache),
-    }
+    truth: Truth = {(name, "replacement_policy"): _policy_name(cache.policy, cache.ways)}
+    return truth if cache.policy.kind is PolicyKind.ORDER else truth | {(name, "max_miss_rate"): _max_miss_rate(cache)}
 
 
 def _policy_name(policy: Policy, ways: tuple[int, ...]) -> str:
