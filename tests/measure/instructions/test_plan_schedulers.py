@@ -98,7 +98,7 @@ def test_without_instructions_there_is_a_reason():
 def test_warps_of_real_cards_run_in_rounds_of_four(name):
     """The recordings are older than this experiment, but have 8 to 12 warps of one chain of rsq.
 
-    The second replay begins anew: each trace is returned once.
+    The recording is opened again, because each trace is returned once.
     """
     with RecordedGpu.open(RECORDINGS / name) as gpu:
         pattern = learned(gpu, ["rate.rsq"])[1]["rate.rsq"].pattern
