@@ -1,9 +1,12 @@
 """Rows of integer columns as single numbers, which sort faster than rows."""
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+Integers = TypeVar("Integers", Ints, NDArray[np.uint64])
 _LIMIT = 1 << 63
 
 
@@ -39,7 +42,7 @@ def distinct_rows(*columns: NDArray[np.integer]) -> tuple[Ints, Ints]:
     return first, of.ravel()
 
 
-def distinct_in_rows(values: Ints, is_active: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
+def distinct_in_rows(values: Integers, is_active: NDArray[np.bool_]) -> tuple[Integers, NDArray[np.bool_]]:
     """Values, sorted within rows, and which are active and the first of their value; both of shape (rows, values)."""
     none = np.iinfo(values.dtype).max
     ordered = np.sort(np.where(is_active, values, none), axis=1)

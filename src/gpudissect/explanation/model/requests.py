@@ -16,7 +16,6 @@ TAG_BANKS = 0b11010111101101111, 0b101101010111011010
 with loads of up to 32 lines that hit (ADR 23). They are sums of the bits of `l1.index_function`."""
 MIN_SCATTERED_LINES, MAX_SPAN = 4, 4  # lines of a scattered request, and their span relative to their number
 _LANES = np.arange(WARP_SIZE)
-_NO_WORD = np.uint64(2**63)
 
 Bools = NDArray[np.bool_]
 Addresses = NDArray[np.uint64]
@@ -109,11 +108,8 @@ def _is_paired(addresses: Addresses, on: Bools) -> Bools:
 
 def _most_in_a_bank(words: Addresses, on: Bools, merged: bool, banks: int = BANKS) -> NDArray[np.int64]:
     """The largest number of words (of different ones, if merged) that one bank must serve, for each request."""
-    ordered = np.sort(np.where(on, words, _NO_WORD), axis=1)
-    counts = ordered != _NO_WORD
-    if merged:
-        counts[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
-    bank = np.arange(len(words))[:, None] * banks + (ordered % np.uint64(banks)).astype(np.int64)
+    served, counts = distinct_in_rows(words, on) if merged else (words, on)
+    bank = np.arange(len(words))[:, None] * banks + (served % np.uint64(banks)).astype(np.int64)
     return np.asarray(np.bincount(bank[counts], minlength=len(words) * banks).reshape(-1, banks).max(axis=1))
 
 
