@@ -174,6 +174,7 @@ class ProcessorTable(Table):
     issue_interval: Sourced[Step]
     issue_width: Sourced[Step]
     reissue: Sourced[Step]
+    loads_in_flight: Sourced[Step] | None = None
     warps: Sourced[Warps]
     blocks: Sourced[Warps]
     block_size: Sourced[Count]

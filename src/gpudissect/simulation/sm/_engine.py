@@ -21,8 +21,8 @@ NEVER = 1 << 60
 OPERATION = 11
 
 # The machine: schedulers, cycles between issues, instructions at once, cycles between issues of a warp, oldest first,
-# number of pipes, cycles until a block is replaced.
-M_SCHEDULERS, M_STEP, M_WIDTH, M_REISSUE, M_OLDEST, M_PIPES, M_REPLACEMENT, M_SIZE = range(8)
+# number of pipes, cycles until a block is replaced, loads of a warp in flight (0 for no limit).
+M_SCHEDULERS, M_STEP, M_WIDTH, M_REISSUE, M_OLDEST, M_PIPES, M_REPLACEMENT, M_IN_FLIGHT, M_SIZE = range(9)
 
 # The job: warps at once, warps of a block, chains, iterations, blocks, started blocks; sampling interval of the queued
 # accesses of warp 0, and their number so far.
@@ -172,6 +172,9 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> np.int64:
             warps[w, W_ITERATION] += 1
     warps[w, W_POSITION], warps[w, W_CHAIN] = position, chain
     warps[w, W_AT] = max(t + machine[M_REISSUE], ready[w, chain])
+    is_load = operations[body[position], QUEUE] >= 0.0 and operations[body[position], AWAITED] > 0.0
+    if is_load and 0 < machine[M_IN_FLIGHT] < job[J_CHAINS]:  # loads return in order
+        warps[w, W_AT] = max(warps[w, W_AT], ready[w, (chain - machine[M_IN_FLIGHT]) % job[J_CHAINS]])
 
     if operations[operation, BARRIER] > 0.0:
         resident = w // job[J_PER_BLOCK]

@@ -172,6 +172,7 @@ class Processor:
     register_banks: int | None = None  # of a scheduler; each reads one register per cycle. None for no limit
     banked_l1: bool = False  # loads that hit the L1 conflict in its banks, which are those of shared memory
     reissue: int = 1  # cycles from one issue of a warp to its next, even if independent (VV16 s3.7)
+    loads_in_flight: int | None = None  # of a warp at once, from memory (VV16 s3.7, listing 3.2); None for no limit
     single: frozenset[Pipe] = frozenset({Pipe.MEMORY, Pipe.BARRIER})  # shared by all schedulers; others have their own
     scheduling: Scheduling = Scheduling.ROUND_ROBIN
 

@@ -92,6 +92,7 @@ def run(processor: Processor, job: Job, seed: int = 0) -> Run:
     machine[engine.M_STEP] = processor.issue_interval
     machine[engine.M_WIDTH] = processor.issue_width
     machine[engine.M_REISSUE] = processor.reissue
+    machine[engine.M_IN_FLIGHT] = processor.loads_in_flight or 0
     machine[engine.M_OLDEST] = processor.scheduling is Scheduling.OLDEST
     machine[engine.M_PIPES] = len(_PIPES)
     machine[engine.M_REPLACEMENT] = round(processor.launches.block_replacement)
