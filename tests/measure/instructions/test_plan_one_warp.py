@@ -8,6 +8,7 @@ from gpudissect.catalogue import load, names
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
+from gpudissect.measure.instructions.infer_in_flight import loads_in_flight
 from gpudissect.measure.instructions.plan_one_warp import INDEPENDENT, LOAD_CHAINS, PRODUCERS
 from gpudissect.workload import Instruction
 from tests.support.driving import estimates
@@ -76,3 +77,15 @@ def test_loads_in_flight(limit, noise):
 
 def test_five_loads_of_fermi():
     assert estimates(simulated("gtx480"), ["in_flight.ldg_streaming"])[LOADS].value == 5
+
+
+def test_an_h200_has_no_limit_up_to_32_chains():
+    """Times of a card: some numbers of chains take longer, but more loads are in flight with the next ones."""
+    times = {1: 679, 2: 679, 3: 696, 4: 681, 6: 677, 8: 690, 12: 847, 16: 773, 24: 914, 32: 799}
+    found = loads_in_flight(times)
+    assert found.limit is None and found.low == pytest.approx(27.2, abs=0.1)
+
+
+def test_loads_in_flight_that_still_rise_are_no_limit():
+    assert loads_in_flight({1: 500, 16: 1000, 24: 1200, 32: 1400}).limit is None
+    assert loads_in_flight({1: 500, 16: 1000, 24: 1500, 32: 2000}).limit == 8

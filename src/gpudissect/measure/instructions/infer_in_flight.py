@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-MIN_SHARE = 0.85  # of the chains in flight at once: no limit yet
-MAX_SHARE = 0.7  # with less, there is one
+MAX_SHARE = 0.7  # of the most chains in flight at once, if there is a limit
 MAX_DIFFERENCE = 0.1  # relative, between the loads in flight of the two largest numbers of chains, if there is a limit
 MAX_ERROR = 0.05  # relative, of the loads in flight
 
@@ -34,11 +33,10 @@ def loads_in_flight(cycles: Mapping[int, float]) -> LoadsInFlight:
     """The limit from the cycles in which each chain of a warp loads once, by number of chains, of at least three."""
     loads = in_flight(cycles)
     *_, before, most = sorted(loads)
-    high = loads[most]
-    if high >= MIN_SHARE * most:
-        return LoadsInFlight(None, high, None, f"{high:.0f} of {most} loads of a warp are in flight at once: no limit")
-    if high > MAX_SHARE * most or abs(high / loads[before] - 1) > MAX_DIFFERENCE:
-        reason = f"{loads[before]:.1f} loads are in flight with {before} chains, {high:.1f} with {most}: not yet constant"
-        return LoadsInFlight(None, min(high, loads[before]), None, reason)
-    limit = max(1, round(high))
-    return LoadsInFlight(limit, min(limit, high * (1 - MAX_ERROR)), max(limit, high * (1 + MAX_ERROR)))
+    highest = max(loads.values())
+    is_constant = abs(loads[most] / loads[before] - 1) <= MAX_DIFFERENCE
+    if highest > MAX_SHARE * most or not is_constant:
+        reason = f"up to {highest:.1f} loads of a warp are in flight at once, with {most} chains: no limit up to there"
+        return LoadsInFlight(None, highest, None, reason)
+    limit = max(1, round(loads[most]))
+    return LoadsInFlight(limit, min(limit, loads[most] * (1 - MAX_ERROR)), max(limit, loads[most] * (1 + MAX_ERROR)))
