@@ -35,6 +35,8 @@ from gpudissect.units import WARP_SIZE
 RANDOM_STORE = 2.4  # times a random load: an H200 loads 39, writes 16 and reduces 16 random words of 1 GiB in a ns
 LONE = 1.1  # lanes of a sector in stores of which each lane has a line of its own
 _ALLOCATION_BITS = 40
+_LOCAL_MEMORY_BITS = 24  # at most 512 KiB of each thread
+_OF_LOCAL_MEMORY = 1 << 62  # of all warps, behind all allocations
 
 
 @dataclass(frozen=True)
@@ -173,8 +175,20 @@ def _groups(accesses: Sequence[Accessed], warps: Sequence[SampledWarp]) -> dict[
             is_shared = bool(spaces.size) and float((spaces == SHARED).mean()) > 0.5
             access = replace(access, space="shared" if is_shared else "global")
         of = np.concatenate([np.full(at.size, number) for number, at in chosen])
+        if access.space == "local":
+            addresses = _interleaved(addresses, of, access.size)
         groups[index] = _Group(access, addresses, lanes, of, np.concatenate([at for _, at in chosen]))
     return groups
+
+
+def _interleaved(offsets: NDArray[np.uint64], warps: NDArray[np.int64], size: int) -> NDArray[np.uint64]:
+    """Addresses of local memory: the words of one offset lie side by side for the lanes of a warp.
+
+    (CUDA C++ Programming Guide, Local Memory; here words of the size of the access.)
+    """
+    words = offsets // np.uint64(size) * np.uint64(WARP_SIZE) + np.arange(WARP_SIZE, dtype=np.uint64)
+    first = np.uint64(_OF_LOCAL_MEMORY) + (warps.astype(np.uint64) << np.uint64(_LOCAL_MEMORY_BITS))
+    return np.asarray((words * np.uint64(size)) % np.uint64(1 << _LOCAL_MEMORY_BITS) + first[:, None], dtype=np.uint64)
 
 
 def _converged(group: _Group) -> _Group:
