@@ -18,6 +18,7 @@ from gpudissect.explanation.model.occupancy import Occupancy, l1_bytes, occupanc
 from gpudissect.explanation.model.phases import Events, events_of, kind_of, no_events
 from gpudissect.explanation.model.predict import Launch, Prediction, latency_of_warp, predict
 from gpudissect.explanation.model.requests import LINE, SECTOR, Requests
+from gpudissect.explanation.model.retries import mean_passes, retried_accesses, with_retries
 from gpudissect.explanation.model.sample import Sample
 from gpudissect.explanation.model.traffic import (
     Accessed,
@@ -73,6 +74,7 @@ class Assessment:
     traffic: Traffic = field(repr=False)
     accessed: Mapping[int, int] = field(repr=False)
     events: Events = field(default_factory=no_events, repr=False)
+    turned: Mapping[int, float] = field(default_factory=dict, repr=False)  # turns of `retries`, by instruction
 
     @property
     def occupancy(self) -> Occupancy:
@@ -102,6 +104,7 @@ class Assessment:
                 each = replace(each, access=index, new=self._new[index], is_whole=is_whole)
             elif index in self.traffic.assumed and each.from_memory < MIN_MEMORY and self._is_load(index):
                 each = replace(each, in_sm=1.0, in_l2=1.0)
+            each = mean_passes(each, self.turned[place]) if place in self.turned else each
             found[place] = self._of_bulk_copy(place, each) if place in self.events.sizes else each
         return found
 
@@ -210,7 +213,8 @@ def assess(program: Program, module: Module, facts: Facts, card: Card) -> Assess
     """What a prediction needs of a program whose lines are the numbers of the PTX instructions of `module`."""
     counts = map_counts(program, module.functions, facts.counts, facts.blocks * facts.threads)
     accesses = as_assembled(program, facts.accesses)
-    traffic = Traffic(accesses, facts.warps, _diverged(facts, module))
+    retried = retried_accesses(program, [access.instruction for access in accesses])
+    traffic = Traffic(accesses, facts.warps, _diverged(facts, module), retried)
     return assess_counts(program, counts, facts, traffic, by_instruction(program, accesses, traffic.outside), card)
 
 
@@ -243,12 +247,14 @@ def assess_counts(
     program: Program, counts: MachineCounts, facts: Facts, traffic: Traffic, accessed: Mapping[int, int], card: Card
 ) -> Assessment:
     """The same with known executions; `accessed` has the index of the access of each instruction that makes one."""
-    warps = facts.blocks * -(-facts.threads // WARP_SIZE)
+    of_block = -(-facts.threads // WARP_SIZE)
+    warps = facts.blocks * of_block
+    counts, turned = with_retries(program, counts, accessed, traffic.contention, of_block)
     events = barrier_events(program, facts)
     path = walk(program, counts, warps, MAX_PATH, relative_executions(facts, counts, program, events))
     pairs = zip(program.instructions, program.uses, strict=True)
     costs = tuple(cost_of(instruction, use, card) for instruction, use in pairs)
-    return Assessment(program, facts, card, counts, path, costs, traffic, accessed, events)
+    return Assessment(program, facts, card, counts, path, costs, traffic, accessed, events, turned)
 
 
 def barrier_events(program: Program, facts: Facts) -> Events:

@@ -115,6 +115,7 @@ def steps_of(
             bypasses="BYPASS" in instruction.modifiers,
             operation=events.operations.get(index),
             size=events.sizes.get(index) or 1.0,
+            fits=cost.pipe == "xu",
         )
         if index in events.operations:
             step = replace(step, kind=kind_of(instruction) or step.kind, link_bytes=found.l2_bytes * BULK_LINK)
@@ -355,17 +356,19 @@ def bounds_of(
 ) -> dict[str, float]:
     """Nanoseconds that each resource needs for all warps if it never waits (VV16 s4.1, for all pipes)."""
     cycles = {name: 0.0 for name in (*PIPES, *SHARED_PIPES, "l2", "memory")}
-    warps, written = launch.blocks * launch.warps_per_block / card.sms, 0.0
+    warps, written, way = launch.blocks * launch.warps_per_block / card.sms, 0.0, 0.0
     for count, step in zip(path.executed, steps, strict=True):
         cycles["issue"] += count / sm.schedulers
-        if step.shared_pipe is not None:
+        if step.shared_pipe is not None and not step.fits:
             cycles[step.shared_pipe] += count * step.shared_interval
+        if step.shared_pipe == "lsu":
+            way += count * (step.shared_interval if step.fits else min(1.0, step.shared_interval))
         if step.pipe != "issue":
             cycles[step.pipe] += count * step.interval / sm.schedulers / (1 + step.is_either)
         cycles["l2"] += count * (1 - step.in_sm) * step.l2_bytes / sm.l2_bytes
         written += count * step.l2_written / sm.l2_bytes
         cycles["memory"] += count * (1 - step.in_l2) * step.dram_bytes / sm.dram_bytes
-    cycles["l2"] = max(cycles["l2"], written)
+    cycles["l2"], cycles["lsu"] = max(cycles["l2"], written), max(cycles["lsu"], way)
     if any(step.is_either for step in steps):
         cycles["fma"] += cycles["imad"] / 2
     return {name: each * warps / card.clock_hz * 1e9 for name, each in cycles.items()}

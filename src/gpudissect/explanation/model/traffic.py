@@ -26,6 +26,7 @@ from gpudissect.explanation.model.requests import (
     is_scattered,
     tag_passes,
 )
+from gpudissect.explanation.model.retries import Contention, contention_of
 from gpudissect.explanation.model.sample import sample_of
 from gpudissect.explanation.packing import SHARED, Trace
 from gpudissect.explanation.rows import distinct_in_rows, distinct_rows
@@ -72,18 +73,26 @@ class Traffic:
     """Requests of each access if nothing hits the L1, by its index, and the loads of warps that share an SM.
 
     `assumed`: accesses that no sampled warp made; they are taken to be contiguous. `diverged`: accesses whose lanes
-    diverge more in the recorded warps than in the kernel itself: `_converged`.
+    diverge more in the recorded warps than in the kernel itself: `_converged`. `retried`: accesses in loops, see
+    `retries`, of which `contention` says how often they turn.
     """
 
     def __init__(
-        self, accesses: Sequence[Accessed], warps: Sequence[SampledWarp], diverged: Collection[int] = ()
+        self,
+        accesses: Sequence[Accessed],
+        warps: Sequence[SampledWarp],
+        diverged: Collection[int] = (),
+        retried: Collection[int] = (),
     ) -> None:
         self.outside: dict[int, Requests] = {}
+        self.contention: dict[int, Contention] = {}
         blocks = np.array([warp.block for warp in warps], dtype=np.int64)
         parts: list[NDArray[np.int64]] = []
         for index, group in _groups(accesses, warps).items():
             group = _converged(group) if index in diverged else group
-            self.outside[index] = _without_cache(group, blocks)
+            self.outside[index] = _without_cache(group, blocks, merged=index in retried)
+            if index in retried:
+                self.contention[index] = contention_of(group.addresses, group.lanes, group.access.size, group.warps)
             if group.access.space != "shared" and group.access.kind == "load":
                 parts.append(_sectors(index, group))
         self.assumed = frozenset(
@@ -106,13 +115,16 @@ class Traffic:
         return {index: new[index] / requested[index] for index in np.flatnonzero(requested[: new.size]).tolist()}
 
 
-def _without_cache(group: _Group, blocks: NDArray[np.int64]) -> Requests:
-    """The requests of an access if nothing hits the L1. `blocks`: of each warp, -1 for one on another SM."""
+def _without_cache(group: _Group, blocks: NDArray[np.int64], *, merged: bool = False) -> Requests:
+    """The requests of an access if nothing hits the L1.
+
+    `blocks`: of each warp, -1 for one on another SM. `merged`: lanes of an atomic with the same word share a pass.
+    """
     access, lanes = group.access, group.lanes
     mean_lanes = float(lanes.sum(axis=1).mean())
     if access.space == "shared":
         conflicts = bank_passes(
-            group.addresses, lanes, access.size, merged=access.kind != "atomic", paired=access.kind == "load"
+            group.addresses, lanes, access.size, merged=merged or access.kind != "atomic", paired=access.kind == "load"
         )
         return Requests(mean_lanes, float(conflicts.mean()), 0.0)
     lines = distinct(group.addresses, lanes, access.size, LINE)

@@ -58,8 +58,15 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
         start = max(state.shared[place], start)
         if kind in (column.LOAD, column.STORE):
             start = max(start, max(state.queues[0], state.queues[1], state.queues[3]) - machine[column.M_BACKLOG])
-        state.shared[place] = start + row[column.SHARED_INTERVAL]
-        state.busy[state.pipes.shape[1] + place] += row[column.SHARED_INTERVAL]
+        interval = row[column.SHARED_INTERVAL]
+        if row[column.FITS] > 0.0:
+            spare = min(state.shared[column.SPARE], interval)
+            state.shared[column.SPARE] -= spare
+            interval -= spare
+        elif place == column.LSU and interval > 1.0:
+            state.shared[column.SPARE] = min(state.shared[column.SPARE] + interval - 1.0, machine[column.M_DEPTH])
+        state.shared[place] = start + interval
+        state.busy[state.pipes.shape[1] + place] += interval
     if row[column.ACCESS] >= 0.0:
         done = load(state, w, instruction, np.int64(row[column.SHARED]), start + row[column.SHARED_INTERVAL] - 1.0)
     elif kind in (column.LOAD, column.STORE):

@@ -97,6 +97,7 @@ class Step:
     bypasses: bool = False  # its lines are not in the L1
     operation: int | None = None  # of the barriers in memory
     size: float = 1.0  # mean bytes of a bulk copy
+    fits: bool = False  # between the passes of loads and stores: these need the way from the schedulers for the first
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def run(sm: Sm, work: Work) -> Run:
     busy, waited = np.zeros(len(names)), np.zeros((len(work.steps), 2))
     loads, phases, l1 = _loads(work, warps), _phases(work, warps, resident), _l1(sm)
     banks, pipes = np.zeros((sm.schedulers, 2)), np.zeros((sm.schedulers, len(sm.pipes)))
-    shared, cores = np.zeros(max(1, len(sm.shared_pipes))), np.zeros((sm.schedulers, state.C_SIZE))
+    shared, cores = np.zeros(len(sm.shared_pipes) + 1), np.zeros((sm.schedulers, state.C_SIZE))
     last, counted = np.zeros((warps, state.QUEUES)), np.zeros((warps, state.COUNTERS, state.COUNTED))
     counts, strata = np.zeros((warps, state.COUNTERS), dtype=np.int64), np.zeros(len(work.steps), dtype=np.int64)
     path, queues = np.concatenate(work.paths).astype(np.int64), np.zeros(4)
@@ -228,5 +229,5 @@ def _row(sm: Sm, step: Step) -> list[float]:
         *(shared, step.shared_interval, step.latency, step.read_latency, KINDS.index(step.kind), step.in_sm),
         *(step.in_l2, step.l2_bytes, step.l2_more, step.l2_written, step.dram_bytes, step.link_bytes, step.far),
         *(access, step.is_whole, max(1, step.stall) + step.jump, *step.operands, step.bypasses, *asynchronous),
-        *(step.operand_interval, operation, step.size),
+        *(step.operand_interval, operation, step.size, step.fits),
     ]

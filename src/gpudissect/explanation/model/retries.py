@@ -1,0 +1,121 @@
+"""Atomics on shared memory that the assembler replaces by a loop: load, compute, compare and store, or try again.
+
+So it does with what shared memory has no operation for, such as 64-bit additions. No count of a PTX block says how
+often such a loop turns. In each turn one of the lanes that want the same word succeeds; all warps of a block are taken
+to be in the loop at once.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from math import exp
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.explanation.counts import Count
+from gpudissect.explanation.mapping import MachineCounts
+from gpudissect.explanation.model.requests import Requests
+from gpudissect.explanation.rows import distinct_rows
+from gpudissect.machine_code.instructions import Instruction
+from gpudissect.machine_code.program import Program
+
+LATER_CONFLICTS = 0.3  # of the conflicts of the first turn: few lanes are left
+MAX_RANK = 1024
+
+
+@dataclass(frozen=True)
+class Contention:
+    """Requests of an atomic: lanes, and lanes that want the same word, means of the requests.
+
+    `others`: mean number of lanes of another warp that want the word of a lane.
+    """
+
+    lanes: float
+    same: float
+    others: float
+
+
+def is_retried(instruction: Instruction) -> bool:
+    """Whether an instruction is the compare-and-store of such a loop."""
+    return instruction.opcode == "ATOMS" and "CAST" in instruction.modifiers
+
+
+def contention_of(
+    addresses: NDArray[np.uint64], is_active: NDArray[np.bool_], size: int, warps: NDArray[np.int64]
+) -> Contention:
+    """The contention of requests of shape (requests, 32), by warps of this number, shape (requests,)."""
+    rows = np.nonzero(is_active)[0]
+    words = (addresses[is_active] // np.uint64(size)).astype(np.int64)
+    first, of = distinct_rows(rows, words)
+    most = np.zeros(len(addresses), dtype=np.int64)
+    np.maximum.at(most, rows[first], np.bincount(of))
+    lanes = is_active.sum(axis=1)
+    place, word = np.unique(words, return_inverse=True)
+    by_word = np.bincount(word, minlength=place.size).astype(np.float64)
+    own = np.bincount(distinct_rows(warps[rows], words)[1]).astype(np.float64)
+    pairs = len(rows) ** 2 - (np.bincount(warps, lanes) ** 2).sum()
+    together = ((by_word**2).sum() - (own**2).sum()) / pairs if pairs else 0.0
+    return Contention(float(lanes.mean()), float(most.mean()), float(together * lanes.mean()))
+
+
+def turns(contention: Contention, warps: int) -> float:
+    """Mean turns of the loop of a warp, of a block of so many warps.
+
+    A lane waits for a random number of the lanes of other warps that want its word (a Poisson distribution), and the
+    warp for its last lane.
+    """
+    mean = contention.others * (warps - 1)
+    if mean <= 0:
+        return contention.same
+    probability, at_most, total = exp(-min(mean, 700.0)), 0.0, 0.0
+    shares = []
+    for count in range(MAX_RANK):  # other lanes with the word
+        shares.append(probability)
+        total += probability
+        probability *= mean / (count + 1)
+        if total > 1 - 1e-9 and count > mean:
+            break
+    numbers = 1 / np.arange(1, len(shares) + 1)
+    ahead = np.cumsum((np.array(shares) * numbers)[::-1])[::-1]  # probability that exactly so many are ahead
+    at_most = np.minimum(np.cumsum(ahead), 1.0)
+    return contention.same + float((1 - at_most**contention.lanes).sum())
+
+
+def with_retries(
+    program: Program, counts: MachineCounts, accessed: Mapping[int, int], found: Mapping[int, Contention], warps: int
+) -> tuple[MachineCounts, dict[int, float]]:
+    """Counts with all turns of such loops, and the turns of each of their instructions with requests.
+
+    `accessed`: index of the access of each instruction; `found`: by access; `warps`: of a block.
+    """
+    threads, by_warps, edges, turned = list(counts.threads), list(counts.warps), dict(counts.edges), dict[int, float]()
+    for number, loop in enumerate(program.loops.loops):
+        blocks = [program.flow.blocks[block] for block in loop.blocks if program.loops.innermost[block] == number]
+        places = [place for block in blocks for place in range(block.start, block.end)]
+        own = [accessed[i] for i in places if i in accessed and is_retried(program.instructions[i])]
+        if not own or own[0] not in found:
+            continue
+        factor = max(1.0, turns(found[own[0]], warps))
+        for block in loop.blocks:  # it has no loop inside
+            threads[block], by_warps[block] = _times(threads[block], factor), _times(by_warps[block], factor)
+        for latch in loop.latches:
+            around = threads[loop.header].value * (1 - 1 / factor) / len(loop.latches)
+            edges[latch, loop.header] = Count(around, around, around)
+        turned |= {place: factor for place in places if place in accessed}
+    return replace(counts, threads=tuple(threads), warps=tuple(by_warps), edges=edges), turned
+
+
+def mean_passes(requests: Requests, turned: float) -> Requests:
+    """The requests of an instruction of such a loop: in later turns few lanes are left."""
+    later = 1 + LATER_CONFLICTS * (requests.passes - 1)
+    return replace(requests, passes=(requests.passes + (turned - 1) * later) / turned)
+
+
+def retried_accesses(program: Program, numbers: Collection[int]) -> frozenset[int]:
+    """Indices of the accesses that run in such loops, given the PTX instruction of each."""
+    lines = {each.line for each in program.instructions if is_retried(each)}
+    return frozenset(index for index, number in enumerate(numbers) if number in lines)
+
+
+def _times(count: Count, factor: float) -> Count:
+    return Count(count.value * factor, count.low * factor, count.high * factor)
