@@ -20,8 +20,8 @@ _MATRIX_ROW_BYTES = 16
 _COPY_SIZES = {text: size for size in (4, 8, 16) for text in (str(size), hex(size))}  # of cp.async
 _BULK_LOAD = ("async", "bulk", "shared::cluster"), ("async", "bulk", "shared::cta")
 _DESCRIPTORS = ("wgmma.mma_async", "tcgen05.mma")  # with operands in memory that a descriptor states
-_SPACES = ("global", "shared", "local")
-_NOT_TRACED_SPACES = frozenset(("param", "const"))
+_SPACES = ("global", "shared", "local", "const")
+_NOT_TRACED_SPACES = frozenset(("param",))
 _ADDRESS = re.compile(r"\[\s*(?:([A-Za-z_$%][\w$]*)\s*(?:\+\s*)?)?(-?\s*(?:0[xX][0-9a-fA-F]{1,16}|\d{1,19}))?\s*\]")
 _ELEMENT = re.compile(r"(?:[busf]|bf|tf)(8|16|32|64|128)(x2)?")
 
@@ -30,7 +30,7 @@ _ELEMENT = re.compile(r"(?:[busf]|bf|tf)(8|16|32|64|128)(x2)?")
 class Access:
     """An access of an instruction, by its number in the module.
 
-    `space` is global, shared, local or generic; `kind` is load, store or atomic; `size` is in bytes per thread.
+    `space` is global, shared, local, const or generic; `kind` is load, store or atomic; `size` is in bytes per thread.
     """
 
     instruction: int
@@ -80,7 +80,7 @@ def find_accesses(function: Function) -> tuple[dict[int, tuple[Access, ...]], tu
     """Accesses by index of instruction, and the numbers of instructions whose addresses are not known.
 
     Those are tensor copies, bulk copies from shared memory, operands of the tensor core by descriptor, reductions of
-    several GPUs, and addresses of an unknown form. Parameters and constants are no accesses.
+    several GPUs, and addresses of an unknown form. Parameters are no accesses, nor are constants at a known address.
     """
     found: dict[int, tuple[Access, ...]] = {}
     unknown = []
@@ -89,6 +89,8 @@ def find_accesses(function: Function) -> tuple[dict[int, tuple[Access, ...]], tu
         if not _NOT_TRACED_SPACES & {_space(modifier) for modifier in instruction.modifiers}:
             accesses = tuple(_accesses(function, instruction, number))
             addresses = sum(operand.startswith("[") for operand in instruction.operands)
+            if not accesses and "const" in map(_space, instruction.modifiers):
+                continue
             if accesses:
                 found[index] = accesses
             elif addresses or instruction.opcode.startswith(_DESCRIPTORS):
@@ -117,6 +119,8 @@ def _accesses(function: Function, instruction: Instruction, number: int) -> Iter
     if kind is None or not places or {"async", "bulk"} & set(instruction.modifiers):
         return
     space = spaces[0] if spaces else "generic"
+    if space == "const" and "%" not in places[0]:
+        return
     size = _MATRIX_ROW_BYTES if instruction.name in _MATRIX_KINDS else _size(instruction.modifiers)
     code = _address(function, instruction, places[0], space)
     if size and code:

@@ -31,6 +31,8 @@ def fewer_passes(trial: Trial) -> Iterator[Advice]:
     combined = _combined(trial)
     for index, requests in trial.found.requests.items():
         use = uses[index]
+        if use.space in ("constant", "local"):
+            continue
         fewest = max(1.0, requests.lanes * (use.bytes or 4) / LINE)
         has_more = requests.passes >= MIN_PASSES * fewest
         if use.space != "shared":

@@ -46,6 +46,7 @@ def _trace(accesses: list[Accessed]) -> Trace:
     count = len(accesses)
     sizes = np.array([access.size for access in accesses], np.int64).reshape(-1, 1)
     none, all_lanes = np.zeros(0, np.uint32), np.full(count, _ALL_LANES, np.uint32)
-    offsets = np.arange(count)[:, None] * _APART + sizes * np.arange(WARP_SIZE)
+    own = np.array([access.space == "local" for access in accesses]).reshape(-1, 1)  # lanes have the same offset
+    offsets = np.arange(count)[:, None] * _APART + np.where(own, 0, sizes * np.arange(WARP_SIZE))
     allocations = np.zeros((count, WARP_SIZE), np.int16)
     return Trace(none, none, np.arange(count, dtype=np.uint32), all_lanes, allocations, offsets.astype(np.int64))

@@ -33,6 +33,9 @@ L2_RISE = 0.045  # of the latency of the L2: fitted to kernels on an H200 that l
 MIXED_RISE = 2.0  # times that, the mean wait for writes if half of the bytes are written: from the tuning half
 LINE_INTERVAL = 1.4  # cycles from one line of a request to the next: half of what random lines through a small L1 take
 REFRESHING = 0.12  # of the time of a bank of memory: 12 % of the cold loads of an H200 wait up to 500 cycles (ADR 23)
+CONSTANT_INTERVAL, CONSTANT_LATENCY = 2.0, 11.0
+"""Cycles of an SM for each different constant that the lanes of a load want, and cycles by which each further one delays
+the result: an H100, 2 to 32 constants."""
 SPECIAL_INTERVAL = 0.8  # cycles of the pipe of loads that a special function takes, unless measured
 TAKEN_BRANCH = 10.0  # cycles from a branch to the next, unless measured, of which its own stall count is the first five
 BRANCH_STALL, FETCH = 5.0, 2.0  # others between branches add two at most (`branch.latency`)
@@ -85,6 +88,10 @@ def steps_of(
         found = requests.get(index, _NO_REQUEST)
         shared = cost.pipe if cost.pipe in SHARED_PIPES else "lsu" if cost.pipe == "xu" else None
         interval = special if cost.pipe == "xu" else found.passes * cost.interval
+        latency = cost.latency or 1.0
+        if use.space == "constant" and found.passes > 1:
+            interval = CONSTANT_INTERVAL * found.passes
+            latency += CONSTANT_LATENCY * (found.passes - 1)
         is_memory = use.space in ("global", "generic", "local", "texture") and use.access is not None
         is_fence = instruction.opcode == "MEMBAR" and asynchronous[index].queue is not None
         is_either = cost.pipe == "fma" and cost.interval <= MAX_DUAL_INTERVAL
@@ -98,7 +105,7 @@ def steps_of(
             is_either=is_either,
             shared_pipe=shared,
             shared_interval=interval if shared else 0.0,
-            latency=FENCE_LATENCY if is_fence else l1 if is_memory else cost.latency or 1.0,
+            latency=FENCE_LATENCY if is_fence else l1 if is_memory else latency,
             read_latency=8.0,
             kind="matrix" if instruction.opcode in MATRIX_OPCODES else _kind(cost, use, found),
             in_sm=found.in_sm,

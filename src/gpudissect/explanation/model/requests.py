@@ -25,7 +25,7 @@ Addresses = NDArray[np.uint64]
 class Requests:
     """Means over the requests of one instruction, a request being one access of a warp.
 
-    `passes`: cycles of the pipe of loads and stores. `in_sm`: share that ends in the SM, `in_l2`: in the SM or the L2.
+    `passes`: cycles of the pipe of loads and stores; of a load of constants, different ones. `in_sm`: share that ends in the SM, `in_l2`: in the SM or the L2.
     `l2_bytes`: moved between SM and L2 by a request that goes there; `dram_bytes`: by one that goes on to memory.
     `lines`: different lines of a request; `scattered`: share of them in requests whose lines lie far apart; `random`:
     time of such a line in memory, relative to a load of it; `operations`: of an atomic in the L2; `hot`: share of them

@@ -93,7 +93,7 @@ class Traffic:
             self.outside[index] = _without_cache(group, blocks, merged=index in retried)
             if index in retried:
                 self.contention[index] = contention_of(group.addresses, group.lanes, group.access.size, group.warps)
-            if group.access.space != "shared" and group.access.kind == "load":
+            if group.access.space not in ("shared", "const") and group.access.kind == "load":
                 parts.append(_sectors(index, group))
         self.assumed = frozenset(
             index
@@ -122,6 +122,8 @@ def _without_cache(group: _Group, blocks: NDArray[np.int64], *, merged: bool = F
     """
     access, lanes = group.access, group.lanes
     mean_lanes = float(lanes.sum(axis=1).mean())
+    if access.space == "const":
+        return Requests(mean_lanes, float(distinct(group.addresses, lanes, 1, access.size).mean()), 0.0)
     if access.space == "shared":
         conflicts = bank_passes(
             group.addresses, lanes, access.size, merged=merged or access.kind != "atomic", paired=access.kind == "load"
@@ -305,9 +307,10 @@ def by_instruction(program: Program, accesses: Sequence[Accessed], requests: Map
             of_line[access.instruction].append(index)
     found = {}
     for place, (instruction, use) in enumerate(zip(program.instructions, program.uses, strict=True)):
-        if use.access is None or use.space == "constant" or instruction.line is None:
+        if use.access is None or instruction.line is None:
             continue
-        candidates = of_line.get(instruction.line, [])
+        is_constant = use.space == "constant"
+        candidates = [i for i in of_line.get(instruction.line, []) if (accesses[i].space == "const") == is_constant]
         fitting = [i for i in candidates if use.space in ("generic", accesses[i].space)] or candidates
         if fitting:
             found[place] = fitting[0]
