@@ -179,11 +179,19 @@ def l2_load(requests: Requests, access: str, card: Card) -> float:
 
 
 def written_load(requests: Requests, access: str, card: Card) -> float:
-    """Bytes at the read bandwidth of the L2 that take as long as the way of the bytes of a store to it."""
+    """Bytes at the read bandwidth of the L2 that take as long as the way of the bytes of a store to it.
+
+    Parts of lines take longer: a line as long as two of its sectors. (An H100 writes lines of 1, 2 and 4 sectors in
+    4.2, 6.2 and 8.4 cycles of an SM, of all SMs at once.)
+    """
     if access != "store":
         return 0.0
     read = card.value("l2", "read_bandwidth")
-    return requests.l2_bytes * read / card.values.get(("l2", "write_bandwidth"), read)
+    written = requests.l2_bytes * read / card.values.get(("l2", "write_bandwidth"), read)
+    if requests.l2_bytes >= requests.lines * LINE:
+        return written
+    parts = (2 * requests.lines + requests.l2_bytes / SECTOR) / 3
+    return max(written, parts * (1 + STORE_LOOKUPS * card.far_homes) * LOOKUP_BYTES)
 
 
 def sm_of(card: Card, write_share: float, l1_lines: int) -> Sm:
