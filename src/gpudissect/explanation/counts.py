@@ -17,7 +17,7 @@ _STEP = 1e-6
 _MAX_STEPS = 20_000  # bounds that creep towards each other are left
 _SUM_WEIGHT = 1e-4
 _MAX_UNKNOWNS = 300
-"""Above, least squares are not solved: the estimate is the lower bound."""
+"""That equations link: above, least squares are not solved, and the estimate is the lower bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +120,8 @@ class Sums:
     def solve(self) -> tuple[Count, ...]:
         """Each unknown: what the equations determine together is exact, the others are least squares within bounds."""
         self.determine()
-        value, free = self._middle()
-        if 0 < len(free) <= _MAX_UNKNOWNS:
+        value, every = self._middle()
+        for free in self._separate(every):
             low, high = np.array(self.low)[free], np.array(self.high)[free]
             value[free] = np.clip(_estimate(*self._reduced(free, value)), low, high)
         return tuple(map(Count, value.tolist(), self.low, self.high))
@@ -136,9 +136,29 @@ class Sums:
 
     def determine(self) -> None:
         """Make those unknowns exact that have one value in all solutions of the equations added so far."""
-        value, free = self._middle()
-        if not 0 < len(free) <= _MAX_UNKNOWNS:
-            return
+        value, every = self._middle()
+        for free in self._separate(every):
+            self._determine(free, value)
+
+    def _separate(self, free: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Groups of unknowns that no equation links with one another, without those that are too large to solve."""
+        group = {int(unknown): int(unknown) for unknown in free}
+
+        def first(unknown: int) -> int:
+            while group[unknown] != unknown:
+                group[unknown] = unknown = group[group[unknown]]
+            return unknown
+
+        for terms, _ in self.rows:
+            linked = [first(unknown) for unknown in terms if unknown in group]
+            for other in linked[1:]:
+                group[first(other)] = first(linked[0])
+        members: dict[int, list[int]] = {}
+        for unknown in group:
+            members.setdefault(first(unknown), []).append(unknown)
+        return [np.array(each) for each in members.values() if len(each) <= _MAX_UNKNOWNS]
+
+    def _determine(self, free: NDArray[np.int64], value: Array) -> None:
         matrix, results = self._reduced(free, value)
         _, sizes, directions = np.linalg.svd(matrix)
         rank = int(np.sum(sizes > 1e-9 * max(1.0, sizes.max(initial=0.0))))
