@@ -27,7 +27,7 @@ class Requests:
 
     `passes`: cycles of the pipe of loads and stores; of a load of constants, different ones. `in_sm`: share that ends in the SM, `in_l2`: in the SM or the L2.
     `l2_bytes`: moved between SM and L2 by a request that goes there; `dram_bytes`: by one that goes on to memory.
-    `lines`: different lines of a request; `scattered`: share of them in requests whose lines lie far apart; `random`:
+    `covered`: share of the bytes of its sectors that lanes access. `lines`: different lines of a request; `scattered`: share of them in requests whose lines lie far apart; `random`:
     time of such a line in memory, relative to a load of it; `operations`: of an atomic in the L2; `hot`: share of them
     on one pair of lines. `crossing`: share of the lines that go to the far partition of the L2; `far`: of those that
     hit; `merged`: share of the requests to the L2 that it merges with one of another SM. `from_memory`: share of all
@@ -43,6 +43,7 @@ class Requests:
     in_l2: float = 1.0
     l2_bytes: float = 0.0
     dram_bytes: float = 0.0
+    covered: float = 1.0
     lines: float = 1.0
     scattered: float = 0.0
     random: float = 1.0

@@ -36,6 +36,7 @@ from gpudissect.units import WARP_SIZE
 RANDOM_STORE = 2.4  # times a random load: an H200 loads 39, writes 16 and reduces 16 random words of 1 GiB in a ns
 LONE = 1.1  # lanes of a sector in stores of which each lane has a line of its own
 _ALLOCATION_BITS = 40
+WORD = 4  # bytes of local memory that lie together
 _LOCAL_MEMORY_BITS = 24  # at most 512 KiB of each thread
 _OF_LOCAL_MEMORY = 1 << 62  # of all warps, behind all allocations
 
@@ -60,7 +61,10 @@ class SampledWarp:
 
 @dataclass(frozen=True)
 class _Group:
-    """All requests of one access: addresses and active lanes, warps and positions in them."""
+    """All requests of one access: addresses and active lanes, warps and positions in them.
+
+    Addresses have shape (requests, lanes), of local memory (requests, words of all lanes).
+    """
 
     access: Accessed
     addresses: NDArray[np.uint64]
@@ -145,6 +149,7 @@ def _without_cache(group: _Group, blocks: NDArray[np.int64], *, merged: bool = F
         in_l2=0.0,
         l2_bytes=moved,
         dram_bytes=moved,
+        covered=min(1.0, mean_lanes * access.size / moved) if moved else 1.0,
         lines=float(lines.mean()),
         scattered=_scattered(group, lines) if is_load or (access.size < SECTOR and mean_lanes <= LONE * mean) else 0.0,
         random=1.0 if is_load else RANDOM_STORE,
@@ -189,20 +194,27 @@ def _groups(accesses: Sequence[Accessed], warps: Sequence[SampledWarp]) -> dict[
             is_shared = bool(spaces.size) and float((spaces == SHARED).mean()) > 0.5
             access = replace(access, space="shared" if is_shared else "global")
         of = np.concatenate([np.full(at.size, number) for number, at in chosen])
-        if access.space == "local":
-            addresses = _interleaved(addresses, of, access.size)
-        groups[index] = _Group(access, addresses, lanes, of, np.concatenate([at for _, at in chosen]))
+        group = _Group(access, addresses, lanes, of, np.concatenate([at for _, at in chosen]))
+        groups[index] = _interleaved(group) if access.space == "local" else group
     return groups
 
 
-def _interleaved(offsets: NDArray[np.uint64], warps: NDArray[np.int64], size: int) -> NDArray[np.uint64]:
-    """Addresses of local memory: the words of one offset lie side by side for the lanes of a warp.
+def _interleaved(group: _Group) -> _Group:
+    """Accesses to local memory word by word: those of one offset lie side by side for the lanes of a warp.
 
-    (CUDA C++ Programming Guide, Local Memory; here words of the size of the access.)
+    (CUDA C++ Programming Guide, Local Memory.) Columns are the first words of all lanes, then their second ones.
     """
-    words = offsets // np.uint64(size) * np.uint64(WARP_SIZE) + np.arange(WARP_SIZE, dtype=np.uint64)
-    first = np.uint64(_OF_LOCAL_MEMORY) + (warps.astype(np.uint64) << np.uint64(_LOCAL_MEMORY_BITS))
-    return np.asarray((words * np.uint64(size)) % np.uint64(1 << _LOCAL_MEMORY_BITS) + first[:, None], dtype=np.uint64)
+    words = np.arange(max(1, group.access.size // WORD), dtype=np.uint64)
+    place = (group.addresses[:, None, :] // np.uint64(WORD) + words[:, None]) * np.uint64(WARP_SIZE)
+    place += np.arange(WARP_SIZE, dtype=np.uint64)
+    first = np.uint64(_OF_LOCAL_MEMORY) + (group.warps.astype(np.uint64) << np.uint64(_LOCAL_MEMORY_BITS))
+    addresses = (place * np.uint64(WORD)) % np.uint64(1 << _LOCAL_MEMORY_BITS) + first[:, None, None]
+    return replace(
+        group,
+        access=replace(group.access, size=min(group.access.size, WORD)),
+        addresses=addresses.reshape(len(addresses), -1),
+        lanes=np.tile(group.lanes, words.size),
+    )
 
 
 def _converged(group: _Group) -> _Group:
@@ -210,11 +222,12 @@ def _converged(group: _Group) -> _Group:
     rows, lanes = np.nonzero(group.lanes)
     order = np.lexsort((rows, lanes, group.warps[rows]))
     rows, lanes = rows[order], lanes[order]
-    thread = group.warps[rows] * WARP_SIZE + lanes
+    columns = group.lanes.shape[1]
+    thread = group.warps[rows] * columns + lanes
     number = np.arange(len(rows))
     turn = number - np.maximum.accumulate(np.where(np.diff(thread, prepend=-1) != 0, number, 0))
     first, of = distinct_rows(group.warps[rows], turn)
-    addresses = np.zeros((len(first), WARP_SIZE), dtype=np.uint64)
+    addresses = np.zeros((len(first), columns), dtype=np.uint64)
     positions = np.full(len(first), np.iinfo(np.int64).max)
     addresses[of, lanes] = group.addresses[rows, lanes]
     np.minimum.at(positions, of, group.positions[rows])
