@@ -5,7 +5,8 @@
 Half of the bytes of an H200's recording are latencies of chases over thousands of pages. Most of these chases only test
 whether a translation misses: they are compared with a threshold, tens of cycles above a hit. With ``--step``, the
 latencies of such chases that are no evidence of a finding are rounded to multiples of that many cycles, and the header
-says so (``rounded``). The name of the host is left out and the index compressed. All checks are computed again.
+says so (``rounded``). Without loss, ends of warps are stored relative to their begins, every array is compressed as far
+as zlib can, and the index with gzip. The name of the host is left out. All checks are computed again.
 
 Then the new recording is replayed. Exit code 1 where any value of its result, series of plots included, differs from
 RESULT.json.
@@ -17,11 +18,14 @@ import argparse
 import gzip
 import json
 import sys
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from same_results import differences
 
 import gpudissect
@@ -33,7 +37,7 @@ from gpudissect.workload import Chase
 from gpudissect.workload.digest import digest
 
 EXPERIMENTS = {"tlb.tlb_l2", "tlb.tlb_l3", "sets.tlb_l2"}
-MAX_LATENCIES = 1 << 20  # of one chase
+MAX_VALUES = 1 << 27  # of one array
 MAX_PRINTED = 20  # differences
 
 
@@ -59,22 +63,34 @@ def chases_to_round(folder: Path) -> set[str]:
 
 
 def thinned(entries: Iterator[tuple[Entry, bytes]], tests: set[str], step: int) -> Iterator[tuple[Entry, bytes]]:
-    """The entries; those of `tests` with rounded cycles."""
+    """The entries in fewer bytes; those of `tests` with rounded cycles."""
     for entry, data in entries:
-        if entry.get("trace") not in tests or step == 1:
-            yield {key: value for key, value in entry.items() if key != "bytes"}, data
-            continue
         arrays: list[Entry] = []
         parts: list[bytes] = []
-        for each in entry["arrays"]:
-            part, data = data[: each["packed"]], data[each["packed"] :]
-            if each["name"] == "cycles":
-                cycles = codec.unpack(each, part, MAX_LATENCIES)
-                description, part = codec.pack((cycles + step // 2) // step * step)
-                each = {"name": "cycles", **description, "packed": len(part)}
-            arrays.append(each)
+        begin: NDArray[np.int64] | None = None
+        for each in entry.get("arrays", ()):
+            part, data = bytes(data[: each["packed"]]), data[each["packed"] :]
+            name = each["name"]
+            if name == "cycles" and entry.get("trace") in tests and step > 1:
+                cycles = codec.unpack(each, part, MAX_VALUES)
+                each, part = packed((cycles + step // 2) // step * step)
+            elif name == "end" and begin is not None:
+                rest, part = packed(codec.unpack(each, part, MAX_VALUES) - begin)
+                each = {"code": "since", "of": "begin", "rest": rest}
+            elif part:
+                begin = codec.unpack(each, part, MAX_VALUES) if name == "begin" else begin
+                part = zlib.compress(zlib.decompress(part), 9)
+            arrays.append({**each, "name": name, "packed": len(part)})
             parts.append(part)
-        yield {**{key: value for key, value in entry.items() if key != "bytes"}, "arrays": arrays}, b"".join(parts)
+        smaller = {**entry, "arrays": arrays} if arrays else entry
+        yield {key: value for key, value in smaller.items() if key != "bytes"}, b"".join(parts)
+
+
+def packed(array: NDArray[np.int64]) -> tuple[Entry, bytes]:
+    """An array in the form that `codec.pack` chooses, compressed as far as zlib can."""
+    description, part = codec.pack(array)
+    part = zlib.compress(zlib.decompress(part), 9)
+    return {**description, "packed": len(part)}, part
 
 
 def write(folder: Path, content: Recording, tests: set[str], step: int) -> None:

@@ -3,10 +3,11 @@
 An array is stored as ``values``, as ``steps`` from each value to the next, or as ``planes`` (the first byte of every
 value, then the second bytes, and so on), whichever is smallest; in the narrowest integer type, zlib-compressed.
 
-Older recordings store the begin and end of warps relative to other arrays, which stand before them. Such arrays are
-read, not written: ``begin`` with ``code`` "grouped" is the ``first`` begin of each SM plus a ``rest`` per warp, where
-``by`` names the array of SMs; ``end`` with ``code`` "since" is the array named by ``of`` plus a ``rest``. ``first`` and
-``rest`` are stored one after the other, each with its length ``packed``.
+Older recordings, and those made smaller by `validation/thin_recording.py`, store the begin and end of warps relative to
+other arrays, which stand before them: ``begin`` with ``code`` "grouped" is the ``first`` begin of each SM plus a
+``rest`` per warp, where ``by`` names the array of SMs; ``end`` with ``code`` "since" is the array named by ``of`` plus
+a ``rest``. ``first`` and ``rest`` are stored one after the other, each with its length ``packed``. `pack` writes none
+of these.
 """
 
 import hashlib
