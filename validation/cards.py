@@ -1,8 +1,9 @@
 """Keep values of further cards of a model, which its page compares with the published result: docs/results/cards.csv.
 
-    python validation/cards.py h200 RESULT.json [RESULT.json ...]
+    python validation/cards.py h200 [--keep] RESULT.json [RESULT.json ...]
 
-Replaces the rows of the GPU by the findings of these results that have a number or a short text.
+Replaces the rows of the GPU by the findings of these results that have a number or a short text; with ``--keep``, only
+the rows of the same cards.
 """
 
 from __future__ import annotations
@@ -39,14 +40,17 @@ def rows(gpu: str, results: list[Path]) -> Iterator[tuple[str, ...]]:
 
 
 def main() -> int:
-    """Replace the rows of one GPU."""
+    """Replace rows of one GPU."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("gpu")
     parser.add_argument("results", nargs="+", type=Path)
+    parser.add_argument("--keep", action="store_true", help="keep the rows of other cards of this GPU")
     options = parser.parse_args()
+    new = list(rows(options.gpu, options.results))
+    cards = {row[1] for row in new}
     known = list(csv.reader(TABLE.read_text(encoding="utf-8").splitlines()))[1:] if TABLE.exists() else []
-    kept = [row for row in known if row[0] != options.gpu]
-    TABLE.write_text(csv_text([COLUMNS, *kept, *rows(options.gpu, options.results)]), encoding="utf-8")
+    kept = [row for row in known if row[0] != options.gpu or (options.keep and row[1] not in cards)]
+    TABLE.write_text(csv_text([COLUMNS, *kept, *new]), encoding="utf-8")
     return 0
 
 
