@@ -48,7 +48,9 @@ def test_a_latency_that_is_not_hidden_gives_an_upper_bound():
     operations = dict(load("gtx980").processor().operations)
     operations[Instruction.FADD] = replace(operations[Instruction.FADD], latency=100)
     estimate = estimates(simulated("gtx980", operations=operations), ["ilp.fadd"])["fadd", "ilp_latency"]
-    assert (estimate.status, estimate.low) == (Status.AMBIGUOUS, None) and estimate.high == pytest.approx(100 / 32, abs=0.2)
+    assert (estimate.status, estimate.low) == (Status.AMBIGUOUS, None) and estimate.high == pytest.approx(
+        100 / 32, abs=0.2
+    )
 
 
 @pytest.mark.parametrize("name", WITH_PROCESSOR)
