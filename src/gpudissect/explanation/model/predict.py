@@ -27,7 +27,7 @@ LINK_BYTES = 64.0  # per cycle, between an SM and the L2
 BULK_LINK = 64 / 101  # of LINK_BYTES that bulk copies take: 16 KiB take 162 cycles more than 16 bytes (H200)
 MERGED_BYTES = 48.0  # per cycle from the L2 to an SM if others read the same lines: matrix multiplications (ADR 23)
 LOOKUP_BYTES = 60.0  # that the L2 returns while it looks up a line: an H200 looks up 152 random lines in a ns
-PART_OF_LINE, PART_OF_SECTOR = 18.0, 42.0  # bytes, see `written_load`, without a far partition
+PART_OF_LINE, PART_OF_SECTOR = 18.0, 42.0  # bytes without a far partition, see `written_load`; half for the third sector
 STORE_LOOKUPS = 2.5  # that a store to a far line takes beside the first: fitted to a naive transpose on an H200
 RISE = 0.09  # of the memory latency, unless measured: 62 of 698 cycles on an H200 (`hiding.contention_rise`)
 L2_RISE = 0.045  # of the latency of the L2: fitted to kernels on an H200 that load at random
@@ -182,16 +182,16 @@ def l2_load(requests: Requests, access: str, card: Card) -> float:
 def written_load(requests: Requests, access: str, card: Card) -> float:
     """Bytes at the read bandwidth of the L2 that take as long as the way of the bytes of a store to it.
 
-    Whole sectors have the measured write bandwidth. Parts of sectors take as long as 95 bytes each and 40 for their
-    line, if half of the lines are in the far partition: an H100 writes lines with one word in 1, 2 and 4 sectors in
-    4.2, 6.2 and 13 cycles of an SM, of all SMs at once.
+    Whole sectors have the measured write bandwidth. Parts of sectors take longer: an H100 writes lines with words in one
+    and in two of their sectors in 4.2 and 6.2 cycles of an SM, of all SMs at once.
     """
     if access != "store":
         return 0.0
     read = card.value("l2", "read_bandwidth")
     whole = requests.l2_bytes * read / card.values.get(("l2", "write_bandwidth"), read)
     partial = min(1.0, 2 * (1 - requests.covered))
-    parts = PART_OF_LINE * requests.lines + PART_OF_SECTOR * requests.l2_bytes / SECTOR
+    sectors = requests.l2_bytes / SECTOR
+    parts = PART_OF_LINE * requests.lines + PART_OF_SECTOR * (sectors + min(sectors, 2 * requests.lines)) / 2
     return whole + partial * max(0.0, parts * (1 + STORE_LOOKUPS * card.far_homes) - whole)
 
 
