@@ -8,7 +8,7 @@ from gpudissect.catalogue import load, names
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
-from gpudissect.measure.instructions.infer_in_flight import loads_in_flight
+from gpudissect.measure.instructions.infer_issue import loads_in_flight
 from gpudissect.measure.instructions.plan_one_warp import INDEPENDENT, LOAD_CHAINS, PRODUCERS
 from gpudissect.workload import Instruction
 from tests.support.driving import estimates

@@ -27,7 +27,10 @@ LINK_BYTES = 64.0  # per cycle, between an SM and the L2
 BULK_LINK = 64 / 101  # of LINK_BYTES that bulk copies take: 16 KiB take 162 cycles more than 16 bytes (H200)
 MERGED_BYTES = 48.0  # per cycle from the L2 to an SM if others read the same lines: matrix multiplications (ADR 23)
 LOOKUP_BYTES = 60.0  # that the L2 returns while it looks up a line: an H200 looks up 152 random lines in a ns
-PART_OF_LINE, PART_OF_SECTOR = 18.0, 42.0  # bytes without a far partition, see `written_load`; half for the third sector
+PART_OF_LINE, PART_OF_SECTOR = (
+    18.0,
+    42.0,
+)  # bytes without a far partition, see `written_load`; half for the third sector
 STORE_LOOKUPS = 2.5  # that a store to a far line takes beside the first: fitted to a naive transpose on an H200
 RISE = 0.09  # of the memory latency, unless measured: 62 of 698 cycles on an H200 (`hiding.contention_rise`)
 L2_RISE = 0.045  # of the latency of the L2: fitted to kernels on an H200 that load at random
@@ -35,8 +38,8 @@ MIXED_RISE = 2.0  # times that, the mean wait for writes if half of the bytes ar
 LINE_INTERVAL = 1.4  # cycles from one line of a request to the next: half of what random lines through a small L1 take
 REFRESHING = 0.12  # of the time of a bank of memory: 12 % of the cold loads of an H200 wait up to 500 cycles (ADR 23)
 CONSTANT_INTERVAL, CONSTANT_LATENCY = 2.0, 11.0
-"""Cycles of an SM for each different constant that the lanes of a load want, and cycles by which each further one delays
-the result: an H100, 2 to 32 constants."""
+"""Cycles of an SM for each different constant that the lanes of a load want, and cycles by which each further one
+delays the result: an H100, 2 to 32 constants."""
 SPECIAL_INTERVAL = 0.8  # cycles of the pipe of loads that a special function takes, unless measured
 TAKEN_BRANCH = 10.0  # cycles from a branch to the next, unless measured, of which its own stall count is the first five
 BRANCH_STALL, FETCH = 5.0, 2.0  # others between branches add two at most (`branch.latency`)
@@ -182,8 +185,8 @@ def l2_load(requests: Requests, access: str, card: Card) -> float:
 def written_load(requests: Requests, access: str, card: Card) -> float:
     """Bytes at the read bandwidth of the L2 that take as long as the way of the bytes of a store to it.
 
-    Whole sectors have the measured write bandwidth. Parts of sectors take longer: an H100 writes lines with words in one
-    and in two of their sectors in 4.2 and 6.2 cycles of an SM, of all SMs at once.
+    Whole sectors have the measured write bandwidth. Parts of sectors take longer: an H100 writes lines with words in
+    one and in two of their sectors in 4.2 and 6.2 cycles of an SM, of all SMs at once.
     """
     if access != "store":
         return 0.0

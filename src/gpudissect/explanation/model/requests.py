@@ -25,9 +25,10 @@ Addresses = NDArray[np.uint64]
 class Requests:
     """Means over the requests of one instruction, a request being one access of a warp.
 
-    `passes`: cycles of the pipe of loads and stores; of a load of constants, different ones. `in_sm`: share that ends in the SM, `in_l2`: in the SM or the L2.
-    `l2_bytes`: moved between SM and L2 by a request that goes there; `dram_bytes`: by one that goes on to memory.
-    `covered`: share of the bytes of its sectors that lanes access. `lines`: different lines of a request; `scattered`: share of them in requests whose lines lie far apart; `random`:
+    `passes`: cycles of the pipe of loads and stores; of a load of constants, different ones. `in_sm`: share that ends
+    in the SM, `in_l2`: in the SM or the L2. `l2_bytes`: moved between SM and L2 by a request that goes there;
+    `dram_bytes`: by one that goes on to memory. `covered`: share of the bytes of its sectors that lanes access.
+    `lines`: different lines of a request; `scattered`: share of them in requests whose lines lie far apart; `random`:
     time of such a line in memory, relative to a load of it; `operations`: of an atomic in the L2; `hot`: share of them
     on one pair of lines. `crossing`: share of the lines that go to the far partition of the L2; `far`: of those that
     hit; `merged`: share of the requests to the L2 that it merges with one of another SM. `from_memory`: share of all

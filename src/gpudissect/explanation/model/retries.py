@@ -67,8 +67,7 @@ def turns(contention: Contention, warps: int) -> float:
     mean = contention.others * (warps - 1)
     if mean <= 0:
         return contention.same
-    probability, at_most, total = exp(-min(mean, 700.0)), 0.0, 0.0
-    shares = []
+    probability, total, shares = exp(-min(mean, 700.0)), 0.0, list[float]()
     for count in range(MAX_RANK):  # other lanes with the word
         shares.append(probability)
         total += probability

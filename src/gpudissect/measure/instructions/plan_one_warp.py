@@ -9,8 +9,7 @@ import numpy as np
 from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.infer_confidence import TIMED, UNTRIED
 from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT
-from gpudissect.measure.instructions.infer_in_flight import LoadsInFlight, in_flight, loads_in_flight
-from gpudissect.measure.instructions.infer_issue import median_duration
+from gpudissect.measure.instructions.infer_issue import LoadsInFlight, in_flight, loads_in_flight, median_duration
 from gpudissect.measure.instructions.instructions import KINDS, Kind, in_warps, pattern_of, shorter, why_unsupported
 from gpudissect.measure.instructions.plan_latency import (
     ERROR_AMPLIFICATION,
