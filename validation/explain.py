@@ -33,19 +33,13 @@ RECORDINGS, TABLE = ROOT / "tests" / "recordings" / "kernels", ROOT / "examples"
 WARPGROUP = ROOT / "tests" / "recordings" / "warpgroup"
 PAGE = ROOT / "docs" / "validation-explain.md"
 GPUS = {"h200": "H200", "h100": "H100"}
-GROUPS = ("tuning", "held out", "development", "unseen", "second unseen", "third unseen")
+GROUPS = (
+    *("tuning", "held out", "development", "unseen", "second unseen", "third unseen", "fourth unseen", "fifth unseen"),
+    *("sixth unseen", "seventh unseen"),
+)
 MAX_ERROR = 0.35
 """Largest error of a predicted time, relative to the measured one."""
 MODELS = ("explain", "Volkov", "roofline")
-H200_ONLY = "h200-only"
-"""Folder of the recordings of `fourth unseen`: 12 kernels, which only an H200 ran."""
-FIRST_ERRORS = {  # of these, in percent: mean and farthest from zero, before the model was changed for them
-    "rms_norm_backward": (3.7, -7), "rotary_embedding": (3.4, 15), "smith_waterman": (15.2, 21),
-    "depthwise_convolution": (1.4, 4), "linear_gelu": (17.6, 35), "triangular_solve": (51.1, -56),
-    "int4_linear": (8.9, 11),
-    "principal_stresses": (3.0, -5), "ray_bvh": (9.9, -29), "stream_compaction": (53.6, -73), "lz_matches": (50.0, -57),
-    "top_p": (4.6, -5),
-}  # fmt: skip
 INTRODUCTION = """# Accuracy of predicted times
 
 `gpudissect explain` predicts the time of a kernel from its machine code, execution counts, sampled addresses, and
@@ -269,21 +263,6 @@ def warpgroup_section() -> str:
     return text
 
 
-def only_on_h200() -> str:
-    """The section on the kernels that only an H200 ran."""
-    text = (
-        "\n## Kernels recorded on an H200 alone\n\nErrors of `explain`: mean of the absolute ones, and the one farthest"
-    )
-    text += " from zero.\n\n| kernel | first mean | worst | mean now | worst | limiter now |\n"
-    text += "| --- | --- | --- | --- | --- | --- |\n"
-    for kernel, (mean, worst) in FIRST_ERRORS.items():
-        points = points_of_profile("h200", read_profile(RECORDINGS / H200_ONLY / f"{kernel}.json"))
-        errors = np.array([each.predicted["explain"] / each.measured - 1 for each in points])
-        now = f"{percent(float(np.abs(errors).mean()))} | {100 * errors[np.abs(errors).argmax()]:+.0f} %"
-        text += f"| {kernel} | {mean:.1f} % | {worst:+d} % | {now} | {points[-1].limiter} |\n"
-    return text
-
-
 def texts() -> dict[Path, str]:
     """The page of all kernels that are recorded. Raises `SystemExit` if an error exceeds the bar."""
     table = tomllib.loads(TABLE.read_text(encoding="utf-8"))["kernel"]
@@ -294,7 +273,7 @@ def texts() -> dict[Path, str]:
     worst = max(rows, key=lambda row: max(map(abs, row.errors["explain"])))
     if max(map(abs, worst.errors["explain"])) > MAX_ERROR:
         raise SystemExit(f"{worst.kernel} on {worst.gpu}: an error of more than {MAX_ERROR:.0%}")
-    return {PAGE: page(rows) + warpgroup_section() + only_on_h200()}
+    return {PAGE: page(rows) + warpgroup_section()}
 
 
 def report() -> str:

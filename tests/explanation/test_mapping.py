@@ -139,6 +139,31 @@ def test_instructions_under_a_predicate_have_counts_of_their_own():
     assert counts.threads[block].value == 4 * THREADS
 
 
+def test_code_for_unusual_operands_of_many_divisions_and_roots_does_not_run():
+    source = """extern "C" __global__ void divide(float* x, const float* y, int n) {
+    float v = x[threadIdx.x];
+#pragma unroll
+    for (int i = 0; i < 60; i++) v = sqrtf(v / y[i]) + y[i];
+    x[threadIdx.x] = v;
+}"""
+    ptx = ptx_of(source, "compute_90")
+    module, cubin = parse_ptx(ptx), assemble(with_source_lines(parse_ptx(ptx)), "sm_90")
+    kernel, instructions = decoded_cubin(cubin.data)[choose_kernel(cubin.kernels, "divide").name]
+    program = describe(kernel, instructions)
+    counts = {("divide", number): BlockCount(8, 256, 0) for number in range(len(module.functions[0].blocks))}
+    found = map_counts(program, module.functions, counts, 256)
+    threads = [each.value for each in found.threads]
+    assert len(program.slow_paths) > 200
+    assert all(threads[n] == (0 if n in program.slow_paths else 256) for n in program.flow.order)
+
+
+def test_unknowns_that_no_equation_links_are_solved_apart():
+    sums = Sums(1000)
+    assert all(sums.add({n: 1.0, n + 1: 1.0}, float(n)) for n in range(0, 1000, 2))
+    values = np.array([each.value for each in sums.solve()])
+    assert values[::2] + values[1::2] == pytest.approx(np.arange(0, 1000, 2), rel=1e-3)
+
+
 def test_an_equation_that_contradicts_the_others_is_left_out():
     sums = Sums(2)
     assert sums.add({0: 1.0, 1: 1.0}, 10.0)

@@ -88,6 +88,14 @@ def test_both_ways_of_a_branch_run(program):
     assert len(set(blocks)) == 2 and {counts.threads[n].value for n in blocks} == {THREADS}
 
 
+def test_code_for_unusual_operands_of_a_division_does_not_run():
+    divide = program_of('extern "C" __global__ void divide(float* x) { x[threadIdx.x] /= x[0]; }', "divide")
+    counts = executions(divide, {}, THREADS)
+    assert divide.slow_paths
+    assert {counts.threads[n].value for n in divide.slow_paths} == {0}
+    assert {counts.threads[n].value for n in set(divide.flow.order) - divide.slow_paths} == {THREADS}
+
+
 def test_a_loop_may_turn_never_or_be_named_by_its_address(program):
     loop = program.loops.loops[program.loops.find(INNER)]
     address = program.instructions[program.flow.blocks[loop.header].start].address

@@ -16,8 +16,6 @@ from gpudissect.explanation.ptx import Function
 from gpudissect.machine_code.program import Program
 
 MAX_RATIO = 2.0  # of the threads of a block of machine code to those of the PTX block that it comes from
-SLOW_PATH = "slowpath"
-"""In the names of functions of the compiler that ordinary operands do not need."""
 _ENDS = frozenset(("EXIT", "RET", "KILL"))
 _Place = tuple[int, str]
 
@@ -68,7 +66,7 @@ def map_counts(
         sums.add(*equation)
     sums.determine()
     bounds = sums.low.copy(), sums.high.copy()
-    for block in _slow_paths(program):
+    for block in program.slow_paths:
         sums.limit(block, 0.0)
     for equation in (each for loop in loops if not loop.is_exact for each in loop.sums):
         sums.add(*equation)
@@ -85,16 +83,6 @@ def map_counts(
     guarded = {key: solved[unknown] for key, unknown in system.guards.items()}
     edges = {key: solved[unknown] for key, unknown in system.edges.items()}
     return MachineCounts(by_threads, warps, guarded, edges, origin, tuple(contradicting))
-
-
-def _slow_paths(program: Program) -> Iterator[int]:
-    """Blocks of functions for operands that few divisions and roots have: very small or large, infinite, or none."""
-    starts = {each.start: each.name for each in program.kernel.functions}
-    name = ""
-    for number, block in enumerate(program.flow.blocks):
-        name = starts.get(program.flow.instructions[block.start].address, name)
-        if SLOW_PATH in name:
-            yield number
 
 
 def _taken_first(

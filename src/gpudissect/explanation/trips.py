@@ -57,6 +57,8 @@ def executions(program: Program, trips: Mapping[str, float], threads: int) -> Ma
     per_entry = [_per_entry(loops.loops, turns, loop) for loop in loops.innermost]
     calls = _calls(program, per_entry)
     times = [per_entry[n] * calls[_function_of(program, n)] for n in range(len(flow.blocks))]
+    for number in program.slow_paths:
+        times[number] = 0.0
     edges = dict[tuple[int, int], Count]()
     for number, loop in enumerate(loops.loops):
         around = max(0.0, turns[number] - 1) / turns[number] * times[loop.header] if turns[number] else 0.0

@@ -1,6 +1,7 @@
 """All that is known of a kernel from its machine code, in one value."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from gpudissect.machine_code.dependence import Dependences, find_dependences
 from gpudissect.machine_code.flow import Flow, control_flow
@@ -8,6 +9,9 @@ from gpudissect.machine_code.instructions import Instruction, read_instructions
 from gpudissect.machine_code.kernel import Cubin, Kernel
 from gpudissect.machine_code.loops import Loops, natural_loops
 from gpudissect.machine_code.units import Use, use
+
+SLOW_PATH = "slowpath"
+"""In the names of functions for operands of divisions and roots that are very small, very large or no numbers."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,19 @@ class Program:
     def instructions(self) -> tuple[Instruction, ...]:
         """The instructions by address."""
         return self.flow.instructions
+
+    @cached_property
+    def slow_paths(self) -> frozenset[int]:
+        """Blocks that ordinary operands of divisions and roots do not need: functions, calls, and the way back."""
+        starts = {each.start: SLOW_PATH in each.name for each in self.kernel.functions}
+        found, is_slow = set[int](), False
+        for number, block in enumerate(self.flow.blocks):
+            is_slow = starts.get(self.instructions[block.start].address, is_slow)
+            found |= {number} if is_slow else set()
+        found |= {number for number, block in enumerate(self.flow.blocks) if block.callee in found}
+        for number, before in enumerate(self.flow.predecessors()):
+            found |= {number} if before and found.issuperset(before) else set()
+        return frozenset(found)
 
 
 def read_program(cubin: Cubin, kernel: Kernel) -> Program:

@@ -12,7 +12,7 @@ from gpudissect.explanation.model.traffic import (
     bytes_of_random_line,
     with_l2,
 )
-from gpudissect.explanation.packing import SHARED, Trace
+from gpudissect.explanation.packing import LOCAL, SHARED, Trace
 from tests.explanation.model.test_costs import CARD
 
 LANES = np.arange(32)
@@ -51,6 +51,30 @@ def test_stores_are_not_in_the_sample_of_loads():
     traffic = Traffic([LOAD, STORE], [warp([4 * LANES] * 50, index=1)])
     assert traffic.outside[1].in_sm == 0
     assert traffic.sample.accesses == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("offsets", "size", "lines", "sectors"),
+    [(0 * LANES, 4, 1, 4), (4 * LANES, 4, 32, 32), (4 * (LANES // 8), 4, 4, 4), (0 * LANES, 16, 4, 16)],
+)
+def test_words_of_local_memory_lie_side_by_side_for_the_lanes_of_a_warp(offsets, size, lines, sectors):
+    access = Accessed(3, "local", "store", size)
+    found = Traffic([access], [warp([offsets] * 3, allocation=LOCAL)]).outside[0]
+    assert (found.lines, found.sectors, found.covered) == (lines, sectors, min(1, size * 32 / (32 * sectors)))
+
+
+def test_warps_share_no_local_memory():
+    access = Accessed(3, "local", "load", 4)
+    traffic = Traffic([access], [warp([0 * LANES], allocation=LOCAL), warp([0 * LANES], allocation=LOCAL)])
+    assert traffic.new_to_block[0] == 1
+
+
+@pytest.mark.parametrize("different", [1, 4, 32])
+def test_different_constants_of_a_load_take_turns(different):
+    access = Accessed(3, "const", "load", 4)
+    found = Traffic([access], [warp([4 * (LANES % different)] * 3)])
+    assert (found.outside[0].passes, found.outside[0].l2_bytes) == (different, 0)
+    assert found.sample.accesses == frozenset()
 
 
 def test_shared_memory_has_passes_and_no_bytes():

@@ -276,6 +276,8 @@ class _Builder:
             if count and not cost.is_measured:
                 names.setdefault(_cost_source(cost), set()).add(each.opcode)
         found = [f"{', '.join(sorted(opcodes))}: {source}" for source, opcodes in sorted(names.items())]
+        if self.assessment.program.slow_paths:
+            found.append("divisions and square roots: of ordinary operands, without the compiler's slow paths")
         if ("hiding", "contention_rise") not in self.assessment.card.values:
             found.append("latency of device memory under load: as on an H200 ('gpudissect hide' measures it)")
         return tuple(found)
@@ -295,7 +297,9 @@ def _work(resource: str, steps: Sequence[Step]) -> NDArray[np.float64]:
         {resource: 1.0, "imad": 0.5 * any(step.is_either for step in steps)} if resource == "fma" else {resource: 1.0}
     )
     of_pipe = [weights.get(step.pipe, 0.0) * step.interval / (1 + step.is_either) for step in steps]
-    return np.array(of_pipe) + [step.shared_interval * (step.shared_pipe == resource) for step in steps]
+    return np.array(of_pipe) + [
+        step.shared_interval * (step.shared_pipe == resource and not step.fits) for step in steps
+    ]
 
 
 def _cost_source(cost: Cost) -> str:

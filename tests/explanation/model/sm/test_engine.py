@@ -220,3 +220,10 @@ def test_reads_behind_writes_wait_for_random_times():
     one, two = (latency_of(lines, mixed) - latency_of(lines, loaded) for lines in (REGIONS[:1], REGIONS[:2]))
     assert one == pytest.approx(mean, rel=0.15)
     assert two > 1.2 * mean
+
+
+@pytest.mark.parametrize(("passes", "expected"), [(1.0, 1.8), (4.0, 4.0)])
+def test_special_functions_fit_between_the_passes_of_loads(passes, expected):
+    each = {"pipe": "issue", "shared_pipe": "lsu"}
+    body = [step(**each, shared_interval=passes), step(**each, shared_interval=0.8, fits=True)]
+    assert cycles(body, 200, warps=8) == pytest.approx(200 * 8 * expected, rel=0.03)
