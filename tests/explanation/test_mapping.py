@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,10 +12,11 @@ from hypothesis import strategies as st
 from gpudissect.explanation.counts import Sums, non_negative_least_squares
 from gpudissect.explanation.instrument import BlockCount, with_source_lines
 from gpudissect.explanation.mapping import map_counts
+from gpudissect.explanation.profile import read_profile
 from gpudissect.explanation.ptx import parse_ptx
 from gpudissect.explanation.user_code import assemble
 from gpudissect.machine_code.kernel import choose_kernel
-from gpudissect.machine_code.program import describe
+from gpudissect.machine_code.program import describe, read_program
 from tests.explanation.sources import KERNELS, NAMES
 from tests.explanation.test_instrument import ARGUMENTS, BLOCK, GRID, expected_count, launch
 from tests.support.machine_code import decoded_cubin
@@ -210,3 +212,17 @@ def test_least_squares_are_those_of_scipy(rows, columns, seed):
     found = non_negative_least_squares(matrix, results)
     assert (found >= 0).all()
     assert np.linalg.norm(matrix @ found - results) == pytest.approx(nnls(matrix, results)[1], abs=1e-8)
+
+
+def test_atomics_show_how_often_a_loop_and_its_remainder_turn():
+    profile = read_profile(Path("tests/recordings/kernels/h200/bloom_insert.json"))
+    program, module = read_program(*profile.machine_code()), parse_ptx(profile.ptx())
+    threads = profile.launch.blocks * profile.launch.threads_per_block
+    counts = map_counts(program, module.functions, profile.block_counts(), threads)
+    atomics = [
+        counts.threads[number].value
+        for number, block in enumerate(program.flow.blocks)
+        for each in program.instructions[block.start : block.end]
+        if each.opcode == "REDG"
+    ]
+    assert sum(atomics) == pytest.approx(7 * 4_000_000)

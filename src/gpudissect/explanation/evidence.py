@@ -32,6 +32,8 @@ _LIKELY = {
     "sub": {"FADD", "DADD", "HADD2"},
     "mma": {"HMMA", "IMMA", "DMMA", "QMMA", "BMMA"},
     "popc": {"POPC"},
+    "atom": {"ATOMG", "ATOM", "ATOMS", "REDG", "RED"},
+    "red": {"REDG", "RED", "ATOMG", "ATOM", "ATOMS"},
 }
 _LIKELY |= {name: {"MUFU"} for name in ("ex2", "lg2", "sin", "cos", "rsqrt")}
 _ADD, _LOGIC = {"IADD3", "UIADD3", "IADD", "VIADD"}, {"LOP3", "ULOP3"}

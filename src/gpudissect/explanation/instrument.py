@@ -34,7 +34,7 @@ _SAMPLE_FIELDS = 6
 _COUNTERS = 3
 MAX_WARPS = 64
 """Warps traced in one launch."""
-ACCESSES_PER_WARP, VISITS_PER_WARP = 3000, 6000
+ACCESSES_PER_WARP, VISITS_PER_WARP = 1500, 3000
 """Capacities of a trace."""
 MAX_ACCESSES = 40_000
 """Recorded accesses of all warps."""
