@@ -1,6 +1,5 @@
 """Predicted time of a kernel at an occupancy: the simulated SM, the bounds of throughput, and what limits it."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -12,7 +11,7 @@ from gpudissect.explanation.model.card import Card
 from gpudissect.explanation.model.costs import PIPES, SHARED_PIPES, Cost
 from gpudissect.explanation.model.operands import reads_of
 from gpudissect.explanation.model.phases import Events, kind_of, no_events
-from gpudissect.explanation.model.requests import LINE, SECTOR, Requests
+from gpudissect.explanation.model.requests import SECTOR, Requests, l2_load, written_load
 from gpudissect.explanation.model.sample import Sample
 from gpudissect.explanation.model.sm.engine import MemoryLatency, Run, Sm, Step, Work, run
 from gpudissect.explanation.model.walk import Path
@@ -25,13 +24,6 @@ MIN_WAVES, MAX_WARPS_ALONE = 4, 32
 QUEUE_DEPTH, BACKLOG, CREDIT = 96.0, 4000.0, 4000.0  # cycles, see `Sm`
 LINK_BYTES = 64.0  # per cycle, between an SM and the L2
 BULK_LINK = 64 / 101  # of LINK_BYTES that bulk copies take: 16 KiB take 162 cycles more than 16 bytes (H200)
-MERGED_BYTES = 48.0  # per cycle from the L2 to an SM if others read the same lines: matrix multiplications (ADR 23)
-LOOKUP_BYTES = 60.0  # that the L2 returns while it looks up a line: an H200 looks up 152 random lines in a ns
-PART_OF_LINE, PART_OF_SECTOR = (
-    18.0,
-    42.0,
-)  # bytes without a far partition, see `written_load`; half for the third sector
-STORE_LOOKUPS = 2.5  # that a store to a far line takes beside the first: fitted to a naive transpose on an H200
 RISE = 0.09  # of the memory latency, unless measured: 62 of 698 cycles on an H200 (`hiding.contention_rise`)
 L2_RISE = 0.045  # of the latency of the L2: fitted to kernels on an H200 that load at random
 MIXED_RISE = 2.0  # times that, the mean wait for writes if half of the bytes are written: from the tuning half
@@ -159,43 +151,6 @@ def _kind(cost: Cost, use: Use, requests: Requests) -> str:
     if use.access == "store":
         return "store"
     return "load" if requests.in_sm < 1 else "plain"
-
-
-def l2_load(requests: Requests, access: str, card: Card) -> float:
-    """Bytes at the read bandwidth of the L2 that take as long as a request that misses the L1.
-
-    A slice of the L2 looks up a line in the time in which it returns two sectors, or a little less. What goes to the
-    other partition is looked up there and when it comes back, an atomic only there. Atomics of all SMs on one line take
-    turns.
-    """
-    if access in ("atomic", "reduction"):
-        turn = (
-            card.bytes_per_cycle("l2", "read_bandwidth") * card.sms / card.values.get(("redg", "word_rate"), math.inf)
-        )
-        return requests.operations * max((1 + card.far_homes) * LOOKUP_BYTES, requests.hot * turn)
-    if access == "store":
-        return max(requests.l2_bytes, requests.lines * (1 + STORE_LOOKUPS * card.far_homes) * LOOKUP_BYTES)
-    read = max(requests.l2_bytes, requests.lines * (1 + 2 * requests.crossing) * LOOKUP_BYTES)
-    if requests.l2_bytes < requests.lines * LINE:
-        return read
-    delivered = requests.l2_bytes * card.bytes_per_cycle("l2", "read_bandwidth") / MERGED_BYTES
-    return max(min(read, delivered), read * (1 - requests.merged))
-
-
-def written_load(requests: Requests, access: str, card: Card) -> float:
-    """Bytes at the read bandwidth of the L2 that take as long as the way of the bytes of a store to it.
-
-    Whole sectors have the measured write bandwidth. Parts of sectors take longer: an H100 writes lines with words in
-    one and in two of their sectors in 4.2 and 6.2 cycles of an SM, of all SMs at once.
-    """
-    if access != "store":
-        return 0.0
-    read = card.value("l2", "read_bandwidth")
-    whole = requests.l2_bytes * read / card.values.get(("l2", "write_bandwidth"), read)
-    partial = min(1.0, 2 * (1 - requests.covered))
-    sectors = requests.l2_bytes / SECTOR
-    parts = PART_OF_LINE * requests.lines + PART_OF_SECTOR * (sectors + min(sectors, 2 * requests.lines)) / 2
-    return whole + partial * max(0.0, parts * (1 + STORE_LOOKUPS * card.far_homes) - whole)
 
 
 def sm_of(card: Card, write_share: float, l1_lines: int) -> Sm:

@@ -1,10 +1,12 @@
 """What the requests of a memory instruction need: passes through the pipe of loads and stores, bytes of each level."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.explanation.model.card import Card
 from gpudissect.explanation.rows import distinct_in_rows, distinct_rows, numbered
 from gpudissect.units import WARP_SIZE
 
@@ -14,6 +16,10 @@ BANKS, BANK_BYTES = 32, 4
 TAG_BANKS = 0b11010111101101111, 0b101101010111011010
 """Bits of the number of a line whose parities select one of four banks of tags of the L1: those of an H200, measured
 with loads of up to 32 lines that hit (ADR 23). They are sums of the bits of `l1.index_function`."""
+MERGED_BYTES = 48.0  # per cycle from the L2 to an SM if others read the same lines: matrix multiplications (ADR 23)
+LOOKUP_BYTES = 60.0  # that the L2 returns while it looks up a line: an H200 looks up 152 random lines in a ns
+PART_OF_LINE, PART_OF_SECTOR = 18.0, 42.0  # bytes, see `written_load`, without a far partition
+STORE_LOOKUPS = 2.5  # that a store to a far line takes beside the first: fitted to a naive transpose on an H200
 MIN_SCATTERED_LINES, MAX_SPAN = 4, 4  # lines of a scattered request, and their span relative to their number
 _LANES = np.arange(WARP_SIZE)
 
@@ -169,3 +175,40 @@ def distinct(addresses: Addresses, is_active: Bools, size: int, unit: int) -> ND
     on = is_active[:, :, None] & (each <= last[:, :, None])
     each, on = each.reshape(len(addresses), -1), on.reshape(len(addresses), -1)
     return np.asarray(distinct_in_rows(each.astype(np.int64), on)[1].sum(axis=1))
+
+
+def l2_load(requests: Requests, access: str, card: Card) -> float:
+    """Bytes at the read bandwidth of the L2 that take as long as a request that misses the L1.
+
+    A slice of the L2 looks up a line in the time in which it returns two sectors, or a little less. What goes to the
+    other partition is looked up there and when it comes back, an atomic only there. Atomics of all SMs on one line take
+    turns.
+    """
+    if access in ("atomic", "reduction"):
+        turn = (
+            card.bytes_per_cycle("l2", "read_bandwidth") * card.sms / card.values.get(("redg", "word_rate"), math.inf)
+        )
+        return requests.operations * max((1 + card.far_homes) * LOOKUP_BYTES, requests.hot * turn)
+    if access == "store":
+        return max(requests.l2_bytes, requests.lines * (1 + STORE_LOOKUPS * card.far_homes) * LOOKUP_BYTES)
+    read = max(requests.l2_bytes, requests.lines * (1 + 2 * requests.crossing) * LOOKUP_BYTES)
+    if requests.l2_bytes < requests.lines * LINE:
+        return read
+    delivered = requests.l2_bytes * card.bytes_per_cycle("l2", "read_bandwidth") / MERGED_BYTES
+    return max(min(read, delivered), read * (1 - requests.merged))
+
+
+def written_load(requests: Requests, access: str, card: Card) -> float:
+    """Bytes at the read bandwidth of the L2 that take as long as the way of the bytes of a store to it.
+
+    Whole sectors have the measured write bandwidth. Parts of sectors take longer: an H100 writes lines with words in
+    one and in two of their sectors in 4.2 and 6.2 cycles of an SM, of all SMs at once.
+    """
+    if access != "store":
+        return 0.0
+    read = card.value("l2", "read_bandwidth")
+    whole = requests.l2_bytes * read / card.values.get(("l2", "write_bandwidth"), read)
+    partial = min(1.0, 2 * (1 - requests.covered))
+    sectors = requests.l2_bytes / SECTOR
+    parts = PART_OF_LINE * requests.lines + PART_OF_SECTOR * (sectors + min(sectors, 2 * requests.lines)) / 2
+    return whole + partial * max(0.0, parts * (1 + STORE_LOOKUPS * card.far_homes) - whole)
