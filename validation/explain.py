@@ -39,7 +39,12 @@ GROUPS = (
 )
 MAX_ERROR = 0.35
 """Largest error of a predicted time, relative to the measured one, of all kernels but `BEYOND`."""
-BEYOND: frozenset[str] = frozenset()
+BEYOND = frozenset(
+    (
+        *("block_sparse_multiply", "lz_matches", "miller_rabin", "mri_q", "packet_scan", "ray_march"),
+        "sliding_maximum",
+    )
+)
 MODELS = ("explain", "Volkov", "roofline")
 INTRODUCTION = """# Accuracy of predicted times
 
@@ -106,9 +111,9 @@ The changes in response to the fifth and sixth groups:
   12 % on average; `sliding_maximum`).
 - Lanes that load different constants take turns (`base64_encode`, -77 to 8 %).
 - Loops around atomics that shared memory has no operation for, such as 64-bit additions, turn as often as the sampled
-  words say (`group_by`, -33 to 11 %).
+  words say (`group_by`, -33 to -16 %).
 - Special functions fit between the passes of loads and stores (`mri_q`, +27 to -1 % at its own occupancy).
-- Stores of parts of sectors take longer on their way to the L2 (`chacha20`, 13 to 5 %).
+- Stores of parts of sectors take longer on their way to the L2 (`chacha20`, 13 to 6 %).
 - **An error in the counts**: in kernels with many divisions and roots more than 300 counts were linked by their
   equations. They were not solved, and code that runs was taken not to run (`ray_march`, -39 to +21 %).
 
@@ -306,7 +311,7 @@ def texts() -> dict[Path, str]:
         rows = list(pool.map(row_of, *zip(*jobs, strict=True)))
     beyond = {row.kernel for row in rows if max(map(abs, row.errors["explain"])) > MAX_ERROR}
     if beyond != BEYOND:
-        print(f"errors of more than {MAX_ERROR:.0%}: {', '.join(sorted(beyond))}")
+        raise SystemExit(f"errors of more than {MAX_ERROR:.0%}: {', '.join(sorted(beyond))}")
     return {PAGE: page(rows) + warpgroup_section()}
 
 
