@@ -214,11 +214,25 @@ def test_least_squares_are_those_of_scipy(rows, columns, seed):
     assert np.linalg.norm(matrix @ found - results) == pytest.approx(nnls(matrix, results)[1], abs=1e-8)
 
 
-def test_atomics_show_how_often_a_loop_and_its_remainder_turn():
-    profile = read_profile(Path("tests/recordings/kernels/h200/bloom_insert.json"))
+def recorded(kernel):
+    profile = read_profile(Path(f"tests/recordings/kernels/h200/{kernel}.json"))
     program, module = read_program(*profile.machine_code()), parse_ptx(profile.ptx())
     threads = profile.launch.blocks * profile.launch.threads_per_block
-    counts = map_counts(program, module.functions, profile.block_counts(), threads)
+    return program, map_counts(program, module.functions, profile.block_counts(), threads)
+
+
+def test_functions_of_the_compiler_run_as_diverged_as_their_calls():
+    program, counts = recorded("miller_rabin")
+    (entry,) = program.flow.entries[1:]
+    calls = [number for number, block in enumerate(program.flow.blocks) if block.callee == entry]
+    assert len(calls) == 9
+    for found in (counts.threads, counts.warps):
+        assert found[entry].value == pytest.approx(sum(found[number].value for number in calls))
+    assert counts.warps[entry].value > 8 * counts.threads[entry].value / 32
+
+
+def test_atomics_show_how_often_a_loop_and_its_remainder_turn():
+    program, counts = recorded("bloom_insert")
     atomics = [
         counts.threads[number].value
         for number, block in enumerate(program.flow.blocks)

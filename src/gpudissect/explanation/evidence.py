@@ -34,6 +34,8 @@ _LIKELY = {
     "popc": {"POPC"},
     "atom": {"ATOMG", "ATOM", "ATOMS", "REDG", "RED"},
     "red": {"REDG", "RED", "ATOMG", "ATOM", "ATOMS"},
+    "div": {"CALL"},  # of 64-bit integers
+    "rem": {"CALL"},
 }
 _LIKELY |= {name: {"MUFU"} for name in ("ex2", "lg2", "sin", "cos", "rsqrt")}
 _ADD, _LOGIC = {"IADD3", "UIADD3", "IADD", "VIADD"}, {"LOP3", "ULOP3"}
@@ -48,6 +50,8 @@ _BRANCHES = {"bra": {"BRA", "EXIT"}, "brx": {"BRX"}}
 _BY_TRUST = (_SURE, _LIKELY, _POSSIBLE, _BRANCHES)
 _CONTROL = frozenset(("bra", "brx", "ret", "exit"))
 _LONG = frozenset(("b64", "u64", "s64"))
+_DIVISIONS = frozenset(("div", "rem"))
+_OF_ANY_LENGTH = _DIVISIONS | {"ld", "st", "mbarrier", "atom", "red"}
 _ZERO = frozenset(("RZ", "-RZ", "URZ"))
 _Places = tuple[tuple[tuple[int, str], int], ...]
 _Copy = tuple[int, Instruction]
@@ -152,12 +156,13 @@ def _blocks_in_loops(function: Function) -> set[int]:
 def _places(source: PtxInstruction, copies: Sequence[_Copy], table: Mapping[str, set[str]]) -> _Places:
     """Where a PTX instruction has its main instruction of machine code, and how often; empty if that is not sure.
 
-    Long integers need several instructions, and sums with a constant are merged with other sums.
+    Long integers need several instructions, their quotients a call, and sums with a constant are merged with others.
     """
-    is_long = source.name not in ("ld", "st", "mbarrier") and _LONG & set(source.modifiers)
+    is_long = bool(_LONG & set(source.modifiers)) and source.name not in _OF_ANY_LENGTH
+    is_short_division = source.name in _DIVISIONS and not _LONG & set(source.modifiers)
     is_merged = table is _POSSIBLE and source.name in ("add", "sub") and source.operands[-1].lstrip("-").isdecimal()
     is_branch = table is _BRANCHES
-    if is_long or is_merged or _POLLS & set(source.modifiers) or bool(source.guard) != is_branch:
+    if is_long or is_short_division or is_merged or _POLLS & set(source.modifiers) or bool(source.guard) != is_branch:
         return ()
     groups = defaultdict[str, Counter[tuple[int, str]]](Counter)
     for block, copy in copies:

@@ -8,6 +8,7 @@ not conserved where they diverge; they follow from the threads per warp of the P
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from gpudissect.explanation.counts import Count, Sums
 from gpudissect.explanation.evidence import PtxBlock, find_evidence, unrolled_loops
@@ -79,10 +80,12 @@ def map_counts(
         None if each is None or (each in counts and by_threads[block].low > MAX_RATIO * counts[each].threads) else each
         for block, each in enumerate(origin)
     )
-    warps = tuple(_warps(by_threads[block], counts.get(origin[block] or ("", 0))) for block in range(block_count))
+    warps = [_warps(by_threads[block], counts.get(origin[block] or ("", 0))) for block in range(block_count)]
+    for block, each in _warps_of_functions(program, by_threads, warps, origin):
+        warps[block] = each
     guarded = {key: solved[unknown] for key, unknown in system.guards.items()}
     edges = {key: solved[unknown] for key, unknown in system.edges.items()}
-    return MachineCounts(by_threads, warps, guarded, edges, origin, tuple(contradicting))
+    return MachineCounts(by_threads, tuple(warps), guarded, edges, origin, tuple(contradicting))
 
 
 def _taken_first(
@@ -194,6 +197,20 @@ def _origins(program: Program, functions: Sequence[Function]) -> tuple[PtxBlock 
         votes = Counter(block_of[line] for line in always if line is not None)
         origins.append(max(votes, key=lambda key: votes[key]) if votes else None)
     return tuple(origins)
+
+
+def _warps_of_functions(
+    program: Program, threads: Sequence[Count], warps: Sequence[Count], origin: Sequence[PtxBlock | None]
+) -> Iterator[tuple[int, Count]]:
+    """Executions by warps of the functions of the compiler, which no PTX block counts: as diverged as their calls."""
+    blocks, entries = program.flow.blocks, (*program.flow.entries[1:], len(program.flow.blocks))
+    for entry, end in pairwise(entries):
+        calls = [number for number, block in enumerate(blocks) if block.callee == entry]
+        called = sum(threads[number].value for number in calls)
+        for block in range(entry, end) if called else ():
+            if origin[block] is None:
+                value = threads[block].value * sum(warps[number].value for number in calls) / called
+                yield block, Count(value, warps[block].low, max(value, warps[block].high))
 
 
 def _warps(threads: Count, origin: BlockCount | None) -> Count:
