@@ -173,7 +173,7 @@ class Sums:
     def _reduced(self, free: NDArray[np.int64], value: Array) -> tuple[Array, Array]:
         """Matrix and results of the equations that have free unknowns, for these only."""
         column = {int(unknown): position for position, unknown in enumerate(free)}
-        rows = [row for row in self.rows if any(unknown in column for unknown in row[0])]
+        rows = [self.rows[n] for n in sorted({n for unknown in free.tolist() for n in self._rows_of[unknown]})]
         matrix, results = np.zeros((len(rows), len(free))), np.zeros(len(rows))
         for number, (terms, result) in enumerate(rows):
             results[number] = result

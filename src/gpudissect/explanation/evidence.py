@@ -51,7 +51,8 @@ _BY_TRUST = (_SURE, _LIKELY, _POSSIBLE, _BRANCHES)
 _CONTROL = frozenset(("bra", "brx", "ret", "exit"))
 _LONG = frozenset(("b64", "u64", "s64"))
 _DIVISIONS = frozenset(("div", "rem"))
-_OF_ANY_LENGTH = _DIVISIONS | {"ld", "st", "mbarrier", "atom", "red"}
+_ATOMICS = frozenset(("atom", "red"))
+_OF_ANY_LENGTH = _DIVISIONS | _ATOMICS | {"ld", "st", "mbarrier"}
 _ZERO = frozenset(("RZ", "-RZ", "URZ"))
 _Places = tuple[tuple[tuple[int, str], int], ...]
 _Copy = tuple[int, Instruction]
@@ -165,8 +166,14 @@ def _places(source: PtxInstruction, copies: Sequence[_Copy], table: Mapping[str,
     if is_long or is_short_division or is_merged or _POLLS & set(source.modifiers) or bool(source.guard) != is_branch:
         return ()
     groups = defaultdict[str, Counter[tuple[int, str]]](Counter)
+    is_atomic = source.name in _ATOMICS
+    if is_atomic and not all(
+        "CAST" in copy.modifiers for _, copy in copies if copy.opcode in table.get(source.name, ())
+    ):
+        copies = [each for each in copies if "CAST" not in each[1].modifiers]  # others stand in for other memory
     for block, copy in copies:
-        if copy.opcode in table.get(source.name, ()) and (is_branch or not _ZERO & set(copy.operands[1:2])):
+        is_main = is_branch or is_atomic or not _ZERO & set(copy.operands[1:2])
+        if copy.opcode in table.get(source.name, ()) and is_main:
             kind = copy.mnemonic if table is _POSSIBLE else ""  # another one is of what was merged with this
             groups[kind][block, "" if is_branch else copy.predicate] += 1
     return tuple(sorted(max(groups.values(), key=Counter.total, default=Counter()).items()))

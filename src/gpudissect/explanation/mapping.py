@@ -5,6 +5,7 @@ block as leave it, whatever the compiler unrolled or duplicated. Each PTX block 
 not conserved where they diverge; they follow from the threads per warp of the PTX block.
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from gpudissect.explanation.instrument import LINES_FILE, WARP_THREADS, BlockCou
 from gpudissect.explanation.ptx import Function
 from gpudissect.machine_code.program import Program
 
+_ROUNDING = 1e-6
 MAX_RATIO = 2.0  # of the threads of a block of machine code to those of the PTX block that it comes from
 _ENDS = frozenset(("EXIT", "RET", "KILL"))
 _Place = tuple[int, str]
@@ -81,7 +83,7 @@ def map_counts(
         for block, each in enumerate(origin)
     )
     warps = [_warps(by_threads[block], counts.get(origin[block] or ("", 0))) for block in range(block_count)]
-    for block, each in _warps_of_functions(program, by_threads, warps, origin):
+    for block, each in list(_warps_of_functions(program, by_threads, warps, origin)):
         warps[block] = each
     guarded = {key: solved[unknown] for key, unknown in system.guards.items()}
     edges = {key: solved[unknown] for key, unknown in system.edges.items()}
@@ -210,12 +212,12 @@ def _warps_of_functions(
         for block in range(entry, end) if called else ():
             if origin[block] is None:
                 value = threads[block].value * sum(warps[number].value for number in calls) / called
-                yield block, Count(value, warps[block].low, max(value, warps[block].high))
+                yield block, Count(max(value, warps[block].low), warps[block].low, max(value, warps[block].high))
 
 
 def _warps(threads: Count, origin: BlockCount | None) -> Count:
     """Executions by warps of a block, with as many threads per warp as in its PTX block."""
-    low, high = -(-threads.low // WARP_THREADS), threads.high
+    low, high = float(math.ceil(threads.low / WARP_THREADS - _ROUNDING)), threads.high
     if origin is None or not origin.threads:
         return Count(threads.value / WARP_THREADS, low, high)
     value = threads.value * origin.warps / origin.threads

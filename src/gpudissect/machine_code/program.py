@@ -10,8 +10,8 @@ from gpudissect.machine_code.kernel import Cubin, Kernel
 from gpudissect.machine_code.loops import Loops, natural_loops
 from gpudissect.machine_code.units import Use, use
 
-SLOW_PATH = "slowpath"
-"""In the names of functions for operands of divisions and roots that are very small, very large or no numbers."""
+SLOW_PATHS = ("slowpath", "mediumpath", "_rn_f64_full")
+"""Parts of the names of functions for operands of divisions and roots that are very small, very large or no numbers."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Program:
     @cached_property
     def slow_paths(self) -> frozenset[int]:
         """Blocks that ordinary operands of divisions and roots do not need: functions, calls, and the way back."""
-        starts = {each.start: SLOW_PATH in each.name for each in self.kernel.functions}
+        starts = {each.start: any(part in each.name for part in SLOW_PATHS) for each in self.kernel.functions}
         found, is_slow = set[int](), False
         for number, block in enumerate(self.flow.blocks):
             is_slow = starts.get(self.instructions[block.start].address, is_slow)

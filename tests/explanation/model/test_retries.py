@@ -57,3 +57,8 @@ def test_the_loop_of_a_recorded_kernel_turns_as_often_as_its_words_say():
     others = next(i for i, each in enumerate(program.instructions) if "POPC" in each.modifiers)
     assert found.turned[atomic] == pytest.approx(3.1, abs=0.2)
     assert found.path.executed[atomic] == pytest.approx(found.turned[atomic] * found.path.executed[others], rel=0.01)
+
+
+def test_a_thousand_lanes_on_one_word_take_a_thousand_turns():
+    found = [turns(Contention(32.0, 32.0, 32.0), warps) for warps in (8, 22, 24, 32)]
+    assert found == sorted(found) and found[-1] == pytest.approx(1024, rel=0.1)

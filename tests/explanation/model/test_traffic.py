@@ -63,6 +63,17 @@ def test_words_of_local_memory_lie_side_by_side_for_the_lanes_of_a_warp(offsets,
     assert (found.lines, found.sectors, found.covered) == (lines, sectors, min(1, size * 32 / (32 * sectors)))
 
 
+def test_wide_accesses_to_local_memory_take_a_pass_for_each_word():
+    access = Accessed(3, "local", "store", 16)
+    found = Traffic([access], [warp([0 * LANES] * 3, allocation=LOCAL)]).outside[0]
+    assert (found.passes, found.lanes) == (4, 32)
+
+
+def test_one_word_of_a_sector_covers_an_eighth_of_it():
+    found = Traffic([STORE], [warp([0 * LANES] * 3)]).outside[0]
+    assert (found.sectors, found.covered) == (1, 0.125)
+
+
 def test_warps_share_no_local_memory():
     access = Accessed(3, "local", "load", 4)
     traffic = Traffic([access], [warp([0 * LANES], allocation=LOCAL), warp([0 * LANES], allocation=LOCAL)])

@@ -232,7 +232,7 @@ def _coalesced(requests: Requests, use: Use, fewest: float) -> Requests:
         moved, lines = min(moved, max(float(SECTOR), requests.lanes * (use.bytes or 4))), fewest
         operations = min(operations, moved / SECTOR)
     changed = replace(requests, passes=fewest, l2_bytes=moved, lines=lines, scattered=0.0, operations=operations)
-    return replace(changed, dram_bytes=min(moved, requests.dram_bytes))
+    return replace(changed, dram_bytes=min(moved, requests.dram_bytes), covered=1.0)
 
 
 def _mean(values: Iterable[float]) -> float:

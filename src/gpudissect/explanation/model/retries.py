@@ -7,7 +7,7 @@ to be in the loop at once.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from math import exp
+from math import lgamma, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from gpudissect.machine_code.instructions import Instruction
 from gpudissect.machine_code.program import Program
 
 LATER_CONFLICTS = 0.3  # of the conflicts of the first turn: few lanes are left
-MAX_RANK = 1024
 
 
 @dataclass(frozen=True)
@@ -67,15 +66,9 @@ def turns(contention: Contention, warps: int) -> float:
     mean = contention.others * (warps - 1)
     if mean <= 0:
         return contention.same
-    probability, total, shares = exp(-min(mean, 700.0)), 0.0, list[float]()
-    for count in range(MAX_RANK):  # other lanes with the word
-        shares.append(probability)
-        total += probability
-        probability *= mean / (count + 1)
-        if total > 1 - 1e-9 and count > mean:
-            break
-    numbers = 1 / np.arange(1, len(shares) + 1)
-    ahead = np.cumsum((np.array(shares) * numbers)[::-1])[::-1]  # probability that exactly so many are ahead
+    others = np.arange(int(mean + 8 * sqrt(mean)) + 16)
+    shares = np.exp(others * log(mean) - mean - np.array([lgamma(count + 1) for count in others.tolist()]))
+    ahead = np.cumsum((shares / (others + 1))[::-1])[::-1]  # probability that exactly so many are ahead
     at_most = np.minimum(np.cumsum(ahead), 1.0)
     return contention.same + float((1 - at_most**contention.lanes).sum())
 
@@ -92,7 +85,7 @@ def with_retries(
         blocks = [program.flow.blocks[block] for block in loop.blocks if program.loops.innermost[block] == number]
         places = [place for block in blocks for place in range(block.start, block.end)]
         own = [accessed[i] for i in places if i in accessed and is_retried(program.instructions[i])]
-        if not own or own[0] not in found:
+        if not own or own[0] not in found or not all(threads[latch].value for latch in loop.latches):
             continue
         factor = max(1.0, turns(found[own[0]], warps))
         for block in loop.blocks:  # it has no loop inside

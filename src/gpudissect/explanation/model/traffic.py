@@ -125,7 +125,7 @@ def _without_cache(group: _Group, blocks: NDArray[np.int64], *, merged: bool = F
     `blocks`: of each warp, -1 for one on another SM. `merged`: lanes of an atomic with the same word share a pass.
     """
     access, lanes = group.access, group.lanes
-    mean_lanes = float(lanes.sum(axis=1).mean())
+    mean_lanes = float(lanes[:, :WARP_SIZE].sum(axis=1).mean())
     if access.space == "const":
         return Requests(mean_lanes, float(distinct(group.addresses, lanes, 1, access.size).mean()), 0.0)
     if access.space == "shared":
@@ -136,11 +136,17 @@ def _without_cache(group: _Group, blocks: NDArray[np.int64], *, merged: bool = F
     lines = distinct(group.addresses, lanes, access.size, LINE)
     sectors = distinct(group.addresses, lanes, access.size, SECTOR)
     is_load, is_atomic, operations, hot = access.kind == "load", access.kind == "atomic", 0.0, 0.0
-    conflicts = bank_passes(group.addresses, lanes, access.size, merged=not is_atomic)
+    words = [
+        slice(first, first + WARP_SIZE) for first in range(0, lanes.shape[1], WARP_SIZE)
+    ]  # one but in local memory
+    passes = [bank_passes(group.addresses[:, n], lanes[:, n], access.size, merged=not is_atomic) for n in words]
+    conflicts = np.sum(passes, axis=0)
     if is_atomic:
         operations = float(atomic_operations(group.addresses, lanes, access.size).mean())
         hot = concentration(group.addresses, lanes, np.where(blocks < 0, ~np.arange(blocks.size), blocks)[group.warps])
     mean, moved = float(sectors.mean()), float(sectors.mean()) * SECTOR
+    unit = min(access.size, WORD)
+    touched = unit * float(distinct(group.addresses, lanes, access.size, unit).mean())
     return Requests(
         lanes=mean_lanes,
         passes=float(np.maximum(conflicts, tag_passes(group.addresses, lanes)).mean()),
@@ -149,7 +155,7 @@ def _without_cache(group: _Group, blocks: NDArray[np.int64], *, merged: bool = F
         in_l2=0.0,
         l2_bytes=moved,
         dram_bytes=moved,
-        covered=min(1.0, mean_lanes * access.size / moved) if moved else 1.0,
+        covered=touched / moved if moved else 1.0,
         lines=float(lines.mean()),
         scattered=_scattered(group, lines) if is_load or (access.size < SECTOR and mean_lanes <= LONE * mean) else 0.0,
         random=1.0 if is_load else RANDOM_STORE,

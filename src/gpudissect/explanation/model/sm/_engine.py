@@ -64,7 +64,7 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
             state.shared[column.SPARE] -= spare
             interval -= spare
         elif place == column.LSU and interval > 1.0:
-            state.shared[column.SPARE] = min(state.shared[column.SPARE] + interval - 1.0, machine[column.M_DEPTH])
+            state.shared[column.SPARE] = min(state.shared[column.SPARE] + interval - 1.0, column.MAX_SPARE)
         state.shared[place] = start + interval
         state.busy[state.pipes.shape[1] + place] += interval
     if row[column.ACCESS] >= 0.0:

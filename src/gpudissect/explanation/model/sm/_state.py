@@ -31,6 +31,7 @@ BARRIERS = 6
 JUMP, EVEN, ODD, EVEN_AFTER, ODD_AFTER = range(22, 27)
 BYPASSES, QUEUE, COUNTER, PENDING, OPERANDS, OPERATION, SIZE, FITS, INSTRUCTION = range(27, 36)
 PLAIN, LOAD, STORE, BARRIER, MATRIX, PREPARE, ARRIVE, WAIT, BULK = range(9)
+MAX_SPARE = 24.0  # cycles
 LSU, SPARE = 0, -1  # the first pipe of the SM; in the place of another: cycles of passes beside which others fit
 COPIES, QUEUES = 0, 2  # queues of a warp: copies to shared memory, matrix instructions
 COUNTERS, COUNTED = BARRIERS + 1, 16  # each scoreboard barrier, matrix instructions; the last operations that have ends
