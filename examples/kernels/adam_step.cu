@@ -1,5 +1,5 @@
-// A step of the optimizer AdamW (Loshchilov and Hutter 2019) for weights of a neural network, one weight per thread.
-// Gradients are scaled first, so that their norm is not too large. The corrections of the moments are given.
+// One step of the AdamW optimizer (Loshchilov and Hutter 2019), one weight per thread. Gradients are scaled first, to
+// limit their norm. The bias corrections of the moments are arguments.
 
 extern "C" __global__ void adam_step(float *weights, const float *gradients, float *first, float *second, int n,
                                      float rate, float beta1, float beta2, float epsilon, float decay, float scale,

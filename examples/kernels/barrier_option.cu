@@ -1,5 +1,5 @@
-// Prices of down-and-out calls by Monte Carlo in FP64, one option per block: paths of a thread use normal numbers by
-// Box and Muller, and a path is worth nothing once its price is below the barrier at a date.
+// Monte Carlo prices of down-and-out calls in FP64, one option per block. Paths use normal numbers of the Box-Muller
+// method; a path is worth nothing once its price is below the barrier at a date.
 
 __device__ double uniform(unsigned long long &state)
 {

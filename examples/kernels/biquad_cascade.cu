@@ -1,5 +1,5 @@
-// Equalizer of many audio channels: four recursive filters of second order one after the other (transposed direct form
-// II), one channel per thread. Samples of all channels at a time are contiguous; filters go on from a stored state.
+// Equalizer of many audio channels: four second-order recursive filters in series (transposed direct form II), one
+// channel per thread. Samples of all channels at one time are contiguous; filters resume from a stored state.
 
 constexpr int SECTIONS = 4;
 

@@ -1,5 +1,5 @@
-// Inserts keys into a Bloom filter (1970), one key per thread: the positions of its bits follow from two halves of a
-// hash (Kirsch and Mitzenmacher 2006). The number of bits is a power of two.
+// Inserts keys into a Bloom filter (Bloom 1970), one key per thread: the positions of its bits follow from the two
+// halves of a hash (Kirsch and Mitzenmacher 2006). The number of bits is a power of two.
 
 __device__ unsigned long long mix(unsigned long long key)
 {

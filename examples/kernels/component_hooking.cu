@@ -1,5 +1,5 @@
-// Hooking step of connected components (FastSV, Zhang, Azad and Hu 2020), one edge per thread: the vertices of an edge
-// and their parents get the smaller grandparent of the other vertex, by atomic minima in the next array of parents.
+// Hooking step of connected components (FastSV, Zhang, Azad and Hu 2020), one edge per thread: the vertex with the
+// larger grandparent and its parent get the smaller grandparent, by atomic minima in the next array of parents.
 
 extern "C" __global__ void component_hooking(const uint2 *__restrict__ edges, const unsigned *__restrict__ parents,
                                              const unsigned *__restrict__ grandparents, unsigned *next_parents,

@@ -1,4 +1,4 @@
-// Cross-entropy loss of the words of a language model, one row of logits per block: the largest logit and the sum of
+// Cross-entropy loss of the tokens of a language model, one row of logits per block: the largest logit and the sum of
 // exponentials are found in one pass. Rows with a negative label have no loss. Blocks have 512 threads.
 
 constexpr int THREADS = 512;

@@ -1,5 +1,5 @@
 // Tridiagonal systems of 1024 unknowns by parallel cyclic reduction (Hockney and Jesshope 1981), one system per block
-// and one equation per thread in shared memory: each step removes the neighbours at twice the distance of the last.
+// and one equation per thread in shared memory: each step eliminates neighbours at twice the distance of the last.
 
 constexpr int SIZE = 1024;
 

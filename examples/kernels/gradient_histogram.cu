@@ -1,5 +1,5 @@
-// Histograms of oriented gradients (Dalal and Triggs 2005): a block of 16 x 16 threads has 2 x 2 cells of 8 x 8 pixels.
-// A pixel adds its gradient to the two nearest of nine directions of its cell; the four histograms are then normalized.
+// Histograms of oriented gradients (Dalal and Triggs 2005): a block of 16 x 16 threads covers 2 x 2 cells of 8 x 8
+// pixels. A pixel adds its gradient to the two nearest of nine bins of its cell; histograms are then normalized.
 
 constexpr int CELL = 8, BINS = 9, FEATURES = 4 * BINS;
 
@@ -18,7 +18,7 @@ extern "C" __global__ void gradient_histogram(const unsigned char *image, float 
         float dx = (float)image[y * width + right] - image[y * width + left];
         float dy = (float)image[down * width + x] - image[up * width + x];
         float length = sqrtf(dx * dx + dy * dy);
-        float angle = atan2f(dy, dx) * (BINS / 3.14159265f);  // opposite directions are the same
+        float angle = atan2f(dy, dx) * (BINS / 3.14159265f);  // opposite directions share a bin
         if (angle < 0)
             angle += BINS;
         float place = angle - 0.5f;

@@ -1,5 +1,5 @@
-// Sum, number and largest of the amounts of each of 1000 groups, as for SQL's GROUP BY: a block aggregates its rows
-// with atomic operations in shared memory and writes its own results, which another kernel combines.
+// Sum, count and maximum of the amounts in each of 1000 groups, as in SQL's GROUP BY: a block aggregates its rows with
+// atomic operations in shared memory and writes its own results, which another kernel combines.
 
 constexpr int GROUPS = 1000;
 

@@ -1,4 +1,4 @@
-// Group normalization (Wu and He 2018) with SiLU in half precision, as in diffusion models: a block has a group of
+// Group normalization (Wu and He 2018) with SiLU in half precision, as in diffusion models: a block reads a group of
 // channels of an image, finds its mean and variance, then reads it again. Tensors are stored by image and channel.
 
 #include <cuda_fp16.h>

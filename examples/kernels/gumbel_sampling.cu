@@ -1,5 +1,5 @@
-// Sampling of a word per row of logits of a language model: the largest logit after the addition of Gumbel noise, which
-// follows from a hash of the row, the word and a seed. One row per block.
+// Samples a token per row of logits of a language model: the largest logit after Gumbel noise is added, which
+// follows from a hash of the row, the token and a seed. One row per block.
 
 __device__ unsigned hash(unsigned x)
 {

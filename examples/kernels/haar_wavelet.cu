@@ -1,5 +1,5 @@
-// Haar wavelet transform of signals of 2048 samples, all 11 levels, one signal per block in shared memory. Details
-// below a threshold are set to 0, as for compression; the number of those that remain is stored per signal.
+// Haar wavelet transform of signals of 2048 samples, all 11 levels, one signal per block in shared memory. Detail
+// coefficients below a threshold are set to 0, as for compression; the number of the others is stored per signal.
 
 constexpr int SAMPLES = 2048, THREADS = SAMPLES / 2;
 

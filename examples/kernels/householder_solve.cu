@@ -1,5 +1,5 @@
-// Solutions of many systems of 8 linear equations by Householder's QR factorisation in FP32, one system per thread in
-// registers. Element (i, j) of all matrices is contiguous in memory.
+// Solves many systems of 8 linear equations by Householder QR factorisation in FP32, one system per thread in
+// registers. Elements (i, j) of all matrices are contiguous in memory.
 
 constexpr int N = 8;
 

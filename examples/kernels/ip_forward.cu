@@ -1,5 +1,5 @@
-// Forwarding of IPv4 packets, one header of 20 bytes per thread: the next hop by a table of 2^24 prefixes and a second
-// one for longer prefixes (DIR-24-8, Gupta et al. 1998), one hop less to live, and the new checksum (RFC 1624).
+// Forwarding of IPv4 packets, one header of 20 bytes per thread: the next hop from a table of 2^24 prefixes and a
+// second one for longer prefixes (DIR-24-8, Gupta et al. 1998), time to live less one, new checksum (RFC 1624).
 
 constexpr unsigned short LONGER = 0x8000, DROPPED = 0xffff;
 

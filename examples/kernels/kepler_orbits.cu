@@ -1,5 +1,5 @@
-// Positions of satellites at a time from the elements of their orbits in FP64, one satellite per thread: Kepler's
-// equation is solved by Newton's method until it is accurate, then the ellipse is turned into space.
+// Positions of satellites at a given time from their orbital elements in FP64, one satellite per thread: Newton's
+// method solves Kepler's equation to a tolerance, then the position in the orbital plane is rotated into space.
 
 constexpr double TWO_PI = 6.283185307179586;
 constexpr int MAX_ITERATIONS = 20;

@@ -1,5 +1,5 @@
-// The 8 nearest of m points in three dimensions for each of n queries, one query per thread, by comparing all pairs.
-// Points pass through shared memory; the nearest so far are a sorted list in registers. Blocks have 128 threads.
+// The 8 nearest of m points in three dimensions for each of n queries, one query per thread, by brute force. Points
+// pass through shared memory; the nearest so far are a sorted list in registers. Blocks have 128 threads.
 
 constexpr int NEAREST = 8, TILE = 128;
 

@@ -1,4 +1,4 @@
-// Which cells of a height map an observer sees, one cell per thread: the ray goes from the cell to the observer until
+// Cells of a height map that an observer can see, one cell per thread: the ray goes from the cell to the observer until
 // the ground is above it (not visible), or it is above the highest peak or has arrived (visible).
 
 extern "C" __global__ void line_of_sight(const float *heights, unsigned char *visible, int width, int height,

@@ -1,5 +1,5 @@
 // First step of marching cubes (Lorensen and Cline 1987): which corners of each cell of a scalar field are inside the
-// surface, and how many triangles each block will make. A thread has a cell; the field has n^3 points.
+// surface, and how many triangles each block will produce. One cell per thread; the field has n^3 points.
 
 extern "C" __global__ void marching_cubes_count(const float *__restrict__ field,
                                                 const unsigned char *__restrict__ triangles_of_case,

@@ -1,5 +1,5 @@
-// Which odd numbers of 32 bits from `start` on are prime, one number per thread: division by small primes, then tests
-// of Miller and Rabin with the bases 2, 7 and 61, which are certain below 4759123141. A warp stores 32 answers as bits.
+// Which of the odd 32-bit numbers from `start` on are prime, one per thread: division by small primes, then tests of
+// Miller and Rabin with the bases 2, 7 and 61, which are exact below 4759123141. A warp stores 32 answers as bits.
 
 __device__ unsigned multiply(unsigned a, unsigned b, unsigned n)
 {

@@ -1,5 +1,5 @@
-// Motion of each 16 x 16 pixels of a video frame since the last one by full search: each of 256 threads tries one
-// displacement, and adds the absolute differences. Both parts of the frames are in shared memory.
+// Motion of each block of 16 x 16 pixels since the last video frame, by full search: each of 256 threads tries one
+// displacement and sums the absolute differences. The pixels and the search window are in shared memory.
 
 constexpr int SIZE = 16, RANGE = 8, WINDOW = SIZE + 2 * RANGE - 1;
 

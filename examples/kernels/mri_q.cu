@@ -1,5 +1,5 @@
 // Image of a magnetic resonance scan from samples off the grid (as in Stone et al. 2008): each thread sums the waves of
-// all samples at its voxel, with the approximate sine and cosine. Places have kx, ky, kz and the sample's weight.
+// all samples at its voxel, with approximate sine and cosine. `places` holds kx, ky, kz and the weight of a sample.
 
 constexpr float TWO_PI = 6.28318531f;
 

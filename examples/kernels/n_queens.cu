@@ -1,5 +1,5 @@
-// Number of ways to place 14 queens on a board of 14 x 14 fields. The digits of the thread's number are the columns of
-// the first five queens; a thread tries all places for the others by backtracking.
+// Number of ways to place 14 queens on a board of 14 x 14 squares. The base-14 digits of the thread's number are the
+// columns of the first five queens; a thread tries all squares for the others by backtracking.
 
 constexpr int SIZE = 14, FIXED = 5;
 constexpr unsigned ALL = (1u << SIZE) - 1;

@@ -1,5 +1,5 @@
-// Scan of network packets by a deterministic finite automaton, as for intrusion detection: each thread goes through the
-// bytes of a packet and counts how often the automaton is in an accepting state, which are the last states.
+// Scan of network packets by a deterministic finite automaton, as for intrusion detection: each thread reads the bytes
+// of a packet and counts how often the automaton is in an accepting state. Accepting states have the largest numbers.
 
 extern "C" __global__ void packet_scan(const unsigned *payloads, const unsigned short *lengths,
                                        const unsigned short *transitions, unsigned short *matches,

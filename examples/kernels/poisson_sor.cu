@@ -1,5 +1,5 @@
-// Half a step of successive over-relaxation of Poisson's equation in two dimensions in FP64: updates the elements of
-// one colour of a chessboard in place, and finds the largest residual. The edge of the grid is fixed.
+// Half-sweep of red-black successive over-relaxation of Poisson's equation in two dimensions in FP64: updates the
+// elements of one colour in place, and finds the largest residual. The edge of the grid is fixed.
 
 extern "C" __global__ void poisson_sor(double *u, const double *__restrict__ right, unsigned long long *largest,
                                        int width, int height, int colour, double square, double omega)
@@ -24,6 +24,6 @@ extern "C" __global__ void poisson_sor(double *u, const double *__restrict__ rig
     if (thread == 0) {
         for (int warp = 1; warp < warps; warp++)
             residual = fmax(residual, of_warps[warp]);
-        atomicMax(largest, (unsigned long long)__double_as_longlong(residual));  // the order of positive numbers
+        atomicMax(largest, (unsigned long long)__double_as_longlong(residual));  // bits of positives keep the order
     }
 }

@@ -1,4 +1,4 @@
-// Picture of a scene given by a signed distance field, one pixel per thread: a ray goes on by the distance to the
+// Image of a scene given by a signed distance field, one pixel per thread: a ray advances by the distance to the
 // nearest surface until it hits one or leaves the scene; lit points send a second ray to the light for soft shadows.
 
 constexpr int STEPS = 128, SHADOW_STEPS = 32;
@@ -21,7 +21,7 @@ __device__ float smooth_minimum(float a, float b, float k)
     return fminf(a, b) - h * h * k * 0.25f;
 }
 
-// The ground, a torus that melts into a ball, and rounded boxes that repeat every four units.
+// The ground, a torus blended with a sphere, and rounded boxes that repeat every four units.
 __device__ float scene(float3 p, float time)
 {
     float ground = p.y;

@@ -1,5 +1,5 @@
-// Four parity shards of ten data shards by Reed and Solomon's code over GF(256), as in distributed storage: each thread
-// has four bytes of each shard and multiplies by tables of logarithms and powers in shared memory.
+// Four parity shards of ten data shards by a Reed-Solomon code over GF(256), as in distributed storage: each thread
+// encodes four bytes of each shard and multiplies by tables of logarithms and powers in shared memory.
 
 constexpr int DATA = 10, PARITY = 4;
 

@@ -1,5 +1,5 @@
-// Largest of the last 32 values at each time of many series, one series per thread: a queue holds the values that may
-// still become the largest, in falling order. Values of the same time are neighbours in memory.
+// Maximum of the last 32 values at each time of many series, one series per thread: a queue holds the values that may
+// still become the maximum, in decreasing order. Values of all series at one time are contiguous.
 
 constexpr int WINDOW = 32;
 
@@ -13,7 +13,7 @@ extern "C" __global__ void sliding_maximum(const float *values, float *maxima, i
     int s = blockIdx.x * blockDim.x + threadIdx.x;
     if (s >= series)
         return;
-    Candidate queue[WINDOW];  // a ring
+    Candidate queue[WINDOW];  // a ring buffer
     int head = 0, count = 0;
     for (int time = 0; time < times; time++) {
         float value = values[time * series + s];

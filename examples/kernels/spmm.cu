@@ -1,5 +1,5 @@
 // Mean of the features of the neighbours in a graph, with a bias and a leaky ReLU: a sparse matrix times a dense one of
-// 16 columns. 16 threads have a row, one per column. Rows have room for the same number of elements; lengths differ.
+// 16 columns. 16 threads compute a row, one per column. Rows are padded to the same capacity; their lengths differ.
 
 constexpr int COLUMNS = 16;
 

@@ -1,5 +1,5 @@
-// Residual of the heat conduction in a mesh of tetrahedra by linear finite elements, one element per thread: gathers
-// four nodes, computes the gradient of the temperature and adds a share to each node. Nodes are in no special order.
+// Residual of heat conduction in a mesh of tetrahedra by linear finite elements, one element per thread: gathers four
+// nodes, computes the gradient of the temperature and adds a contribution to each node. Nodes are in no special order.
 
 struct Vector {
     float x, y, z;

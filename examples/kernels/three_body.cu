@@ -1,5 +1,5 @@
 // Orbits of small bodies in the field of the Earth and the Moon (circular restricted three-body problem in the rotating
-// frame) in FP64, one body per thread, by the method of Runge and Kutta of fourth order. A body stops when it hits one.
+// frame) in FP64, one body per thread, by fourth-order Runge-Kutta. A body stops when it hits the Earth or the Moon.
 
 struct State {
     double x, y, vx, vy;

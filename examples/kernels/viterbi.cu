@@ -1,5 +1,5 @@
-// Decoding of the convolutional code of length 7 and rate 1/2 by Viterbi's algorithm with soft decisions: a frame of
-// 512 bits per block, a state per thread. Each step has a barrier; one thread then follows the survivors back.
+// Viterbi decoding, with soft decisions, of the convolutional code of constraint length 7 and rate 1/2: a frame of 512
+// bits per block, a state per thread. Each step has a barrier; one thread then traces the survivors back.
 
 constexpr int BITS = 512, STATES = 64, FIRST = 0171, SECOND = 0133;
 
@@ -15,7 +15,7 @@ extern "C" __global__ void viterbi(const char2 *received, unsigned *decoded)
     metrics[0][state] = state == 0 ? 0 : -1000000;
     __syncthreads();
 
-    // The states 2 s and 2 s + 1 (modulo 64) come before s. Their code words are complements.
+    // The states 2 s and 2 s + 1 (modulo 64) precede s. Their code words are complements.
     int before = 2 * state % STATES;
     int first = __popc(2 * state & FIRST) % 2 ? 1 : -1, second = __popc(2 * state & SECOND) % 2 ? 1 : -1;
     for (int step = 0; step < BITS; step++) {

@@ -17,7 +17,7 @@ _STEP = 1e-6
 _MAX_STEPS = 20_000  # bounds that creep towards each other are left
 _SUM_WEIGHT = 1e-4
 _MAX_UNKNOWNS = 300
-"""That equations link: above, least squares are not solved, and the estimate is the lower bound."""
+"""Of a group that equations link. Larger groups are not solved: the estimate of each unknown is its lower bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Sums:
             self._determine(free, value)
 
     def _separate(self, free: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Groups of unknowns that no equation links with one another, without those that are too large to solve."""
+        """Groups of free unknowns such that no equation links two groups, except those too large to solve."""
         group = {int(unknown): int(unknown) for unknown in free}
 
         def first(unknown: int) -> int:

@@ -157,7 +157,7 @@ def _blocks_in_loops(function: Function) -> set[int]:
 def _places(source: PtxInstruction, copies: Sequence[_Copy], table: Mapping[str, set[str]]) -> _Places:
     """Where a PTX instruction has its main instruction of machine code, and how often; empty if that is not sure.
 
-    Long integers need several instructions, their quotients a call, and sums with a constant are merged with others.
+    64-bit integers need several instructions, their divisions a call; sums with a constant are merged with other sums.
     """
     is_long = bool(_LONG & set(source.modifiers)) and source.name not in _OF_ANY_LENGTH
     is_short_division = source.name in _DIVISIONS and not _LONG & set(source.modifiers)

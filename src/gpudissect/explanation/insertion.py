@@ -80,7 +80,7 @@ def find_accesses(function: Function) -> tuple[dict[int, tuple[Access, ...]], tu
     """Accesses by index of instruction, and the numbers of instructions whose addresses are not known.
 
     Those are tensor copies, bulk copies from shared memory, operands of the tensor core by descriptor, reductions of
-    several GPUs, and addresses of an unknown form. Parameters are no accesses, nor are constants at a known address.
+    several GPUs, and addresses of an unknown form. Parameters are not accesses, nor are constants at a fixed address.
     """
     found: dict[int, tuple[Access, ...]] = {}
     unknown = []

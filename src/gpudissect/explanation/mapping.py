@@ -204,7 +204,7 @@ def _origins(program: Program, functions: Sequence[Function]) -> tuple[PtxBlock 
 def _warps_of_functions(
     program: Program, threads: Sequence[Count], warps: Sequence[Count], origin: Sequence[PtxBlock | None]
 ) -> Iterator[tuple[int, Count]]:
-    """Executions by warps of the functions of the compiler, which no PTX block counts: as diverged as their calls."""
+    """Executions by warps of compiler-generated functions, which no PTX block counts: as diverged as their calls."""
     blocks, entries = program.flow.blocks, (*program.flow.entries[1:], len(program.flow.blocks))
     for entry, end in pairwise(entries):
         calls = [number for number, block in enumerate(blocks) if block.callee == entry]

@@ -11,7 +11,7 @@ from gpudissect.machine_code.loops import Loops, natural_loops
 from gpudissect.machine_code.units import Use, use
 
 SLOW_PATHS = ("slowpath", "mediumpath", "_rn_f64_full")
-"""Parts of the names of functions for operands of divisions and roots that are very small, very large or no numbers."""
+"""Parts of names of functions for exceptional operands of divisions and roots: very small or large, infinite, NaN."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Program:
 
     @cached_property
     def slow_paths(self) -> frozenset[int]:
-        """Blocks that ordinary operands of divisions and roots do not need: functions, calls, and the way back."""
+        """Blocks for exceptional operands of divisions and roots: functions, calls, and what only these lead to."""
         starts = {each.start: any(part in each.name for part in SLOW_PATHS) for each in self.kernel.functions}
         found, is_slow = set[int](), False
         for number, block in enumerate(self.flow.blocks):

@@ -1,4 +1,4 @@
-"""Loops around atomics that shared memory has no operation for."""
+"""Loops around atomics that shared memory does not support."""
 
 from pathlib import Path
 

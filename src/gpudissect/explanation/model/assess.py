@@ -74,7 +74,7 @@ class Assessment:
     traffic: Traffic = field(repr=False)
     accessed: Mapping[int, int] = field(repr=False)
     events: Events = field(default_factory=no_events, repr=False)
-    turned: Mapping[int, float] = field(default_factory=dict, repr=False)  # turns of `retries`, by instruction
+    turned: Mapping[int, float] = field(default_factory=dict, repr=False)  # attempts (`retries`), by instruction
 
     @property
     def occupancy(self) -> Occupancy:

@@ -30,8 +30,8 @@ MIXED_RISE = 2.0  # times that, the mean wait for writes if half of the bytes ar
 LINE_INTERVAL = 1.4  # cycles from one line of a request to the next: half of what random lines through a small L1 take
 REFRESHING = 0.12  # of the time of a bank of memory: 12 % of the cold loads of an H200 wait up to 500 cycles (ADR 23)
 CONSTANT_INTERVAL, CONSTANT_LATENCY = 2.0, 11.0
-"""Cycles of an SM for each different constant that the lanes of a load want, and cycles by which each further one
-delays the result: an H100, 2 to 32 constants."""
+"""Cycles of an SM per distinct address of a constant load, and cycles of latency that each address after the first
+adds: an H100, 2 to 32 addresses."""
 SPECIAL_INTERVAL = 0.8  # cycles of the pipe of loads that a special function takes, unless measured
 TAKEN_BRANCH = 10.0  # cycles from a branch to the next, unless measured, of which its own stall count is the first five
 BRANCH_STALL, FETCH = 5.0, 2.0  # others between branches add two at most (`branch.latency`)

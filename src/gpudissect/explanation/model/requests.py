@@ -18,8 +18,8 @@ TAG_BANKS = 0b11010111101101111, 0b101101010111011010
 with loads of up to 32 lines that hit (ADR 23). They are sums of the bits of `l1.index_function`."""
 MERGED_BYTES = 48.0  # per cycle from the L2 to an SM if others read the same lines: matrix multiplications (ADR 23)
 LOOKUP_BYTES = 60.0  # that the L2 returns while it looks up a line: an H200 looks up 152 random lines in a ns
-PART_OF_LINE, PART_OF_SECTOR = 18.0, 42.0  # bytes, see `written_load`, without a far partition
-STORE_LOOKUPS = 2.5  # that a store to a far line takes beside the first: fitted to a naive transpose on an H200
+PART_OF_LINE, PART_OF_SECTOR = 18.0, 42.0  # bytes per line and per partial sector of a store, without a far partition
+STORE_LOOKUPS = 2.5  # that a store to a far line takes after the first: fitted to a naive transpose on an H200
 MIN_SCATTERED_LINES, MAX_SPAN = 4, 4  # lines of a scattered request, and their span relative to their number
 _LANES = np.arange(WARP_SIZE)
 
@@ -31,9 +31,9 @@ Addresses = NDArray[np.uint64]
 class Requests:
     """Means over the requests of one instruction, a request being one access of a warp.
 
-    `passes`: cycles of the pipe of loads and stores; of a load of constants, different ones. `in_sm`: share that ends
+    `passes`: cycles of the pipe of loads and stores; distinct addresses of a constant load. `in_sm`: share that ends
     in the SM, `in_l2`: in the SM or the L2. `l2_bytes`: moved between SM and L2 by a request that goes there;
-    `dram_bytes`: by one that goes on to memory. `covered`: share of the bytes of its sectors that lanes access.
+    `dram_bytes`: by one that goes on to memory. `covered`: share of the bytes of its sectors that its lanes access.
     `lines`: different lines of a request; `scattered`: share of them in requests whose lines lie far apart; `random`:
     time of such a line in memory, relative to a load of it; `operations`: of an atomic in the L2; `hot`: share of them
     on one pair of lines. `crossing`: share of the lines that go to the far partition of the L2; `far`: of those that
@@ -181,8 +181,8 @@ def l2_load(requests: Requests, access: str, card: Card) -> float:
     """Bytes at the read bandwidth of the L2 that take as long as a request that misses the L1.
 
     A slice of the L2 looks up a line in the time in which it returns two sectors, or a little less. What goes to the
-    other partition is looked up there and when it comes back, an atomic only there. Atomics of all SMs on one line take
-    turns.
+    other partition is looked up there and when it comes back, an atomic only there. Atomics of all SMs on one line are
+    serialized.
     """
     if access in ("atomic", "reduction"):
         turn = (
@@ -199,10 +199,10 @@ def l2_load(requests: Requests, access: str, card: Card) -> float:
 
 
 def written_load(requests: Requests, access: str, card: Card) -> float:
-    """Bytes at the read bandwidth of the L2 that take as long as the way of the bytes of a store to it.
+    """Bytes at the read bandwidth of the L2 that take as long as the transfer of a store to it.
 
-    Whole sectors have the measured write bandwidth. Parts of sectors take longer: an H100 writes lines with words in
-    one and in two of their sectors in 4.2 and 6.2 cycles of an SM, of all SMs at once.
+    Whole sectors have the measured write bandwidth. Partial sectors take longer: on an H100, with all SMs storing, a
+    line takes 4.2 cycles of an SM with words in one of its sectors, and 6.2 with words in two.
     """
     if access != "store":
         return 0.0

@@ -1,8 +1,8 @@
-"""Atomics on shared memory that the assembler replaces by a loop: load, compute, compare and store, or try again.
+"""Atomics on shared memory that the assembler replaces by a loop: load, compute, store if the word is unchanged.
 
-So it does with what shared memory has no operation for, such as 64-bit additions. No count of a PTX block says how
-often such a loop turns. In each turn one of the lanes that want the same word succeeds; all warps of a block are taken
-to be in the loop at once.
+These are atomics that shared memory does not support, such as 64-bit additions. No count of a PTX block shows how many
+attempts such a loop makes. In each attempt one of the lanes that access the same word succeeds; all warps of a block
+are assumed to be in the loop at once.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,14 +19,14 @@ from gpudissect.explanation.rows import distinct_rows
 from gpudissect.machine_code.instructions import Instruction
 from gpudissect.machine_code.program import Program
 
-LATER_CONFLICTS = 0.3  # of the conflicts of the first turn: few lanes are left
+LATER_CONFLICTS = 0.3  # of the conflicts of the first attempt: few lanes are left
 
 
 @dataclass(frozen=True)
 class Contention:
-    """Requests of an atomic: lanes, and lanes that want the same word, means of the requests.
+    """Means over the requests of an atomic: active lanes, and the largest number of lanes that access the `same` word.
 
-    `others`: mean number of lanes of another warp that want the word of a lane.
+    `others`: mean number of lanes of another warp that access the word of a lane.
     """
 
     lanes: float
@@ -42,7 +42,7 @@ def is_retried(instruction: Instruction) -> bool:
 def contention_of(
     addresses: NDArray[np.uint64], is_active: NDArray[np.bool_], size: int, warps: NDArray[np.int64]
 ) -> Contention:
-    """The contention of requests of shape (requests, 32), by warps of this number, shape (requests,)."""
+    """The contention of requests of shape (requests, 32). `warps`: number of the warp of each, shape (requests,)."""
     rows = np.nonzero(is_active)[0]
     words = (addresses[is_active] // np.uint64(size)).astype(np.int64)
     first, of = distinct_rows(rows, words)
@@ -58,10 +58,10 @@ def contention_of(
 
 
 def turns(contention: Contention, warps: int) -> float:
-    """Mean turns of the loop of a warp, of a block of so many warps.
+    """Mean attempts of a warp in the loop, in a block of this number of warps.
 
-    A lane waits for a random number of the lanes of other warps that want its word (a Poisson distribution), and the
-    warp for its last lane.
+    The number of lanes of other warps that access the word of a lane has a Poisson distribution. The lane waits for a
+    random number of them, and the warp for its last lane.
     """
     mean = contention.others * (warps - 1)
     if mean <= 0:
@@ -76,7 +76,7 @@ def turns(contention: Contention, warps: int) -> float:
 def with_retries(
     program: Program, counts: MachineCounts, accessed: Mapping[int, int], found: Mapping[int, Contention], warps: int
 ) -> tuple[MachineCounts, dict[int, float]]:
-    """Counts with all turns of such loops, and the turns of each of their instructions with requests.
+    """Counts with all attempts of such loops, and the attempts of each of their instructions that has requests.
 
     `accessed`: index of the access of each instruction; `found`: by access; `warps`: of a block.
     """
@@ -98,13 +98,13 @@ def with_retries(
 
 
 def mean_passes(requests: Requests, turned: float) -> Requests:
-    """The requests of an instruction of such a loop: in later turns few lanes are left."""
+    """The requests of an instruction in such a loop: few lanes are left in later attempts."""
     later = 1 + LATER_CONFLICTS * (requests.passes - 1)
     return replace(requests, passes=(requests.passes + (turned - 1) * later) / turned)
 
 
 def retried_accesses(program: Program, numbers: Collection[int]) -> frozenset[int]:
-    """Indices of the accesses that run in such loops, given the PTX instruction of each."""
+    """Indices of the accesses in such loops, from the number of the PTX instruction of each."""
     lines = {each.line for each in program.instructions if is_retried(each)}
     return frozenset(index for index, number in enumerate(numbers) if number in lines)
 

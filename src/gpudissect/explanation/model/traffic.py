@@ -36,9 +36,9 @@ from gpudissect.units import WARP_SIZE
 RANDOM_STORE = 2.4  # times a random load: an H200 loads 39, writes 16 and reduces 16 random words of 1 GiB in a ns
 LONE = 1.1  # lanes of a sector in stores of which each lane has a line of its own
 _ALLOCATION_BITS = 40
-WORD = 4  # bytes of local memory that lie together
-_LOCAL_MEMORY_BITS = 24  # at most 512 KiB of each thread
-_OF_LOCAL_MEMORY = 1 << 62  # of all warps, behind all allocations
+WORD = 4  # bytes: local memory is interleaved by lane in words
+_LOCAL_MEMORY_BITS = 24  # of a warp: at most 512 KiB of each thread
+_OF_LOCAL_MEMORY = 1 << 62  # address of the first warp's, above all allocations
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class SampledWarp:
 class _Group:
     """All requests of one access: addresses and active lanes, warps and positions in them.
 
-    Addresses have shape (requests, lanes), of local memory (requests, words of all lanes).
+    Addresses have shape (requests, lanes); for local memory (requests, words x lanes).
     """
 
     access: Accessed
@@ -77,8 +77,8 @@ class Traffic:
     """Requests of each access if nothing hits the L1, by its index, and the loads of warps that share an SM.
 
     `assumed`: accesses that no sampled warp made; they are taken to be contiguous. `diverged`: accesses whose lanes
-    diverge more in the recorded warps than in the kernel itself: `_converged`. `retried`: accesses in loops, see
-    `retries`, of which `contention` says how often they turn.
+    diverge more in the recorded warps than in the kernel itself: `_converged`. `retried`: accesses in loops of
+    `retries`, whose number of attempts follows from `contention`.
     """
 
     def __init__(
@@ -206,9 +206,9 @@ def _groups(accesses: Sequence[Accessed], warps: Sequence[SampledWarp]) -> dict[
 
 
 def _interleaved(group: _Group) -> _Group:
-    """Accesses to local memory word by word: those of one offset lie side by side for the lanes of a warp.
+    """Accesses to local memory word by word: the words of all lanes of a warp at one offset are adjacent.
 
-    (CUDA C++ Programming Guide, Local Memory.) Columns are the first words of all lanes, then their second ones.
+    See CUDA C++ Programming Guide, Local Memory. Columns are the first words of all lanes, then their second words.
     """
     words = np.arange(max(1, group.access.size // WORD), dtype=np.uint64)
     place = (group.addresses[:, None, :] // np.uint64(WORD) + words[:, None]) * np.uint64(WARP_SIZE)

@@ -23,8 +23,8 @@ Ints = NDArray[np.int64]
 
 SHARE_ERROR = 0.01  # of a rate: error of a share of it
 MIN_RATE_ERROR = 0.002  # relative
-MAX_LIMITED_SHARE = 0.7  # of the most chains in flight at once, if there is a limit
-MAX_DIFFERENCE = 0.1  # relative, between the loads in flight of the two largest numbers of chains, if there is a limit
+MAX_LIMITED_SHARE = 0.7  # of the largest number of chains: with more loads in flight no limit is reported
+MAX_DIFFERENCE = 0.1  # relative, of the loads in flight with the two largest numbers of chains, to report a limit
 IN_FLIGHT_ERROR = 0.05  # relative, of the loads in flight
 
 
@@ -256,7 +256,7 @@ def warps_needed(rates: Mapping[int, float], plateau: float, share: float) -> Wa
 
 @dataclass(frozen=True)
 class LoadsInFlight:
-    """The limit of a warp and its bracket; None with `at_least` and the reason if none was seen."""
+    """The limit of a warp and its bracket. If no limit was found: None, a lower bound (`low`), and the reason."""
 
     limit: int | None
     low: float
@@ -265,10 +265,10 @@ class LoadsInFlight:
 
 
 def in_flight(cycles: Mapping[int, float]) -> dict[int, float]:
-    """Mean number of loads in flight by number of chains, from the cycles in which each chain loads once.
+    """Mean number of loads in flight by number of chains, from the cycles in which each chain makes one load.
 
-    By Little's law: loads per cycle times the latency, that of one chain alone. Raises `ValueError` without a single
-    chain, and for times that are not positive.
+    By Little's law: loads per cycle times the latency, the time of one chain alone. Raises `ValueError` if that time is
+    missing, and for times that are not positive.
     """
     if 1 not in cycles or min(cycles.values()) <= 0:
         raise ValueError("loads in flight need the time of one chain, and positive times")
@@ -276,7 +276,7 @@ def in_flight(cycles: Mapping[int, float]) -> dict[int, float]:
 
 
 def loads_in_flight(cycles: Mapping[int, float]) -> LoadsInFlight:
-    """The limit from the cycles in which each chain of a warp loads once, by number of chains, of at least three."""
+    """The limit from the cycles in which each chain of a warp makes one load, by number of chains (at least three)."""
     loads = in_flight(cycles)
     *_, before, most = sorted(loads)
     highest = max(loads.values())

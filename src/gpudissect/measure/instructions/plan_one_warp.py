@@ -24,7 +24,7 @@ from gpudissect.workload.digest import digest
 I = Instruction  # noqa: E741
 INDEPENDENT = (I.FADD, I.FFMA, I.IMAD, I.SHIFT, I.DFMA, I.I2F, I.RSQ, I.SHUFFLE, I.LDS, I.STS, I.LDG, I.STG)
 CHAINS = 32
-MIN_HIDDEN = 1.1  # time of an instruction of every chain relative to the latency, if that is hidden
+MIN_HIDDEN = 1.1  # time of one instruction of each chain, relative to the latency, if the latency is hidden
 PRODUCERS = (I.IMAD, I.I2F, I.RSQ, I.POPC, I.SHUFFLE, I.LDS, I.LDG)
 CONSUMER = I.FADD
 LONG, SHORT = 256, 64  # iterations: whole loops of either, so that one kernel runs both
@@ -58,7 +58,7 @@ def ilp_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
 
 
 def consumer_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
-    """Latency of an instruction whose result an addition needs, cycles."""
+    """Latency of an instruction, in cycles, if an addition needs its result."""
     attribute = "latency_to_fadd"
     for instruction in (kind.instruction, CONSUMER):
         if (reason := why_unsupported(instruction, bench.info)) is not None:
@@ -77,7 +77,7 @@ def consumer_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
 
 
 def loads_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
-    """Loads from memory that a warp has in flight at once."""
+    """Largest number of loads from memory that one warp keeps in flight."""
     attribute = "loads_in_flight"
     if (reason := why_unsupported(kind.instruction, bench.info)) is not None:
         return Outcome(without(Status.NOT_SUPPORTED, kind.element, reason, attribute))
@@ -112,7 +112,7 @@ def _loads_estimate(kind: Kind, loads: LoadsInFlight, evidence: tuple[str, ...])
 def _differences(
     pairs: Sequence[tuple[Mix, ...]],
 ) -> Ask[tuple[list[float], list[float], tuple[str, ...]]]:
-    """Cycles of an instruction from each pair of a long and a short mix, their errors, and the evidence."""
+    """Cycles per instruction from each pair of a long and a short mix, their errors, and the evidence."""
     mixes = [replace(mix, repetition=k) for pair in pairs for mix in pair for k in range(REPETITIONS)]
     traces = yield mixes
     durations = np.reshape([median_duration(trace.begin, trace.end) for trace in traces], (len(pairs), 2, REPETITIONS))

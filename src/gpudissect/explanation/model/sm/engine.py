@@ -97,7 +97,7 @@ class Step:
     bypasses: bool = False  # its lines are not in the L1
     operation: int | None = None  # of the barriers in memory
     size: float = 1.0  # mean bytes of a bulk copy
-    fits: bool = False  # between the passes of loads and stores: these need the way from the schedulers for the first
+    fits: bool = False  # issued between the passes of loads and stores, of which only the first needs the issue path
 
 
 @dataclass(frozen=True)
