@@ -52,7 +52,7 @@ _CONTROL = frozenset(("bra", "brx", "ret", "exit"))
 _LONG = frozenset(("b64", "u64", "s64"))
 _DIVISIONS = frozenset(("div", "rem"))
 _ATOMICS = frozenset(("atom", "red"))
-_OF_ANY_LENGTH = _DIVISIONS | _ATOMICS | {"ld", "st", "mbarrier"}
+_OF_ANY_LENGTH = _ATOMICS | {"ld", "st", "mbarrier"}
 _ZERO = frozenset(("RZ", "-RZ", "URZ"))
 _Places = tuple[tuple[tuple[int, str], int], ...]
 _Copy = tuple[int, Instruction]
@@ -159,21 +159,19 @@ def _places(source: PtxInstruction, copies: Sequence[_Copy], table: Mapping[str,
 
     64-bit integers need several instructions, their divisions a call; sums with a constant are merged with other sums.
     """
-    is_long = bool(_LONG & set(source.modifiers)) and source.name not in _OF_ANY_LENGTH
-    is_short_division = source.name in _DIVISIONS and not _LONG & set(source.modifiers)
+    is_long, is_division = bool(_LONG & set(source.modifiers)), source.name in _DIVISIONS
+    is_other_length = is_long != is_division and source.name not in _OF_ANY_LENGTH
     is_merged = table is _POSSIBLE and source.name in ("add", "sub") and source.operands[-1].lstrip("-").isdecimal()
     is_branch = table is _BRANCHES
-    if is_long or is_short_division or is_merged or _POLLS & set(source.modifiers) or bool(source.guard) != is_branch:
+    if is_other_length or is_merged or _POLLS & set(source.modifiers) or bool(source.guard) != is_branch:
         return ()
     groups = defaultdict[str, Counter[tuple[int, str]]](Counter)
     is_atomic = source.name in _ATOMICS
-    if is_atomic and not all(
-        "CAST" in copy.modifiers for _, copy in copies if copy.opcode in table.get(source.name, ())
-    ):
-        copies = [each for each in copies if "CAST" not in each[1].modifiers]  # others stand in for other memory
-    for block, copy in copies:
-        is_main = is_branch or is_atomic or not _ZERO & set(copy.operands[1:2])
-        if copy.opcode in table.get(source.name, ()) and is_main:
+    main = [each for each in copies if each[1].opcode in table.get(source.name, ())]
+    if is_atomic:  # one for generic addresses stands beside loops for shared memory
+        main = [each for each in main if "CAST" not in each[1].modifiers] or main
+    for block, copy in main:
+        if is_branch or is_atomic or not _ZERO & set(copy.operands[1:2]):
             kind = copy.mnemonic if table is _POSSIBLE else ""  # another one is of what was merged with this
             groups[kind][block, "" if is_branch else copy.predicate] += 1
     return tuple(sorted(max(groups.values(), key=Counter.total, default=Counter()).items()))

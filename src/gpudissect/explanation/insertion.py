@@ -86,14 +86,13 @@ def find_accesses(function: Function) -> tuple[dict[int, tuple[Access, ...]], tu
     unknown = []
     for index, instruction in enumerate(function.instructions):
         number = function.first + index
-        if not _NOT_TRACED_SPACES & {_space(modifier) for modifier in instruction.modifiers}:
+        spaces = {_space(modifier) for modifier in instruction.modifiers}
+        if not _NOT_TRACED_SPACES & spaces:
             accesses = tuple(_accesses(function, instruction, number))
             addresses = sum(operand.startswith("[") for operand in instruction.operands)
-            if not accesses and "const" in map(_space, instruction.modifiers):
-                continue
             if accesses:
                 found[index] = accesses
-            elif addresses or instruction.opcode.startswith(_DESCRIPTORS):
+            elif "const" not in spaces and (addresses or instruction.opcode.startswith(_DESCRIPTORS)):
                 unknown.append(number)
     return found, tuple(unknown)
 

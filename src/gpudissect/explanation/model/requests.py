@@ -146,13 +146,13 @@ def atomic_operations(addresses: Addresses, is_active: Bools, size: int) -> NDAr
     return np.bincount(rows[first][sector], most, minlength=len(addresses)).astype(np.int64)
 
 
-def concentration(addresses: Addresses, is_active: Bools, of: NDArray[np.int64]) -> float:
-    """Probability that lanes of two blocks access the same pair of lines; at most the share of the hottest pair.
+def concentration(addresses: Addresses, is_active: Bools, of: NDArray[np.int64], unit: int) -> float:
+    """Probability that lanes of two blocks, or warps, access the same `unit` bytes; at most the share of the hottest.
 
-    Pairs of lines have one slice of an H200's L2, the next pair another. `of`: number of the block of each request.
+    `of`: number of the block or warp of each request.
     """
     rows, _ = np.nonzero(is_active)
-    pairs = numbered(addresses[is_active] // np.uint64(2 * LINE))
+    pairs = numbered(addresses[is_active] // np.uint64(unit))
     blocks = numbered(of)[rows]
     together = np.bincount(pairs).astype(np.float64)
     alone = np.bincount(distinct_rows(pairs, blocks)[1]).astype(np.float64)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gpudissect.explanation.counts import Count
 from gpudissect.explanation.mapping import MachineCounts
-from gpudissect.explanation.model.requests import Requests
+from gpudissect.explanation.model.requests import Requests, concentration
 from gpudissect.explanation.rows import distinct_rows
 from gpudissect.machine_code.instructions import Instruction
 from gpudissect.machine_code.program import Program
@@ -49,11 +49,7 @@ def contention_of(
     most = np.zeros(len(addresses), dtype=np.int64)
     np.maximum.at(most, rows[first], np.bincount(of))
     lanes = is_active.sum(axis=1)
-    place, word = np.unique(words, return_inverse=True)
-    by_word = np.bincount(word, minlength=place.size).astype(np.float64)
-    own = np.bincount(distinct_rows(warps[rows], words)[1]).astype(np.float64)
-    pairs = len(rows) ** 2 - (np.bincount(warps, lanes) ** 2).sum()
-    together = ((by_word**2).sum() - (own**2).sum()) / pairs if pairs else 0.0
+    together = concentration(addresses, is_active, warps, size)
     return Contention(float(lanes.mean()), float(most.mean()), float(together * lanes.mean()))
 
 

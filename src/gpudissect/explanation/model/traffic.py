@@ -35,6 +35,7 @@ from gpudissect.units import WARP_SIZE
 
 RANDOM_STORE = 2.4  # times a random load: an H200 loads 39, writes 16 and reduces 16 random words of 1 GiB in a ns
 LONE = 1.1  # lanes of a sector in stores of which each lane has a line of its own
+LINES_OF_SLICE = 2  # of an H200's L2: pairs of lines have one slice, the next pair another
 _ALLOCATION_BITS = 40
 WORD = 4  # bytes: local memory is interleaved by lane in words
 _LOCAL_MEMORY_BITS = 24  # of a warp: at most 512 KiB of each thread
@@ -136,14 +137,13 @@ def _without_cache(group: _Group, blocks: NDArray[np.int64], *, merged: bool = F
     lines = distinct(group.addresses, lanes, access.size, LINE)
     sectors = distinct(group.addresses, lanes, access.size, SECTOR)
     is_load, is_atomic, operations, hot = access.kind == "load", access.kind == "atomic", 0.0, 0.0
-    words = [
-        slice(first, first + WARP_SIZE) for first in range(0, lanes.shape[1], WARP_SIZE)
-    ]  # one but in local memory
+    words = [slice(n, n + WARP_SIZE) for n in range(0, lanes.shape[1], WARP_SIZE)]  # several in local memory alone
     passes = [bank_passes(group.addresses[:, n], lanes[:, n], access.size, merged=not is_atomic) for n in words]
     conflicts = np.sum(passes, axis=0)
     if is_atomic:
         operations = float(atomic_operations(group.addresses, lanes, access.size).mean())
-        hot = concentration(group.addresses, lanes, np.where(blocks < 0, ~np.arange(blocks.size), blocks)[group.warps])
+        of = np.where(blocks < 0, ~np.arange(blocks.size), blocks)[group.warps]
+        hot = concentration(group.addresses, lanes, of, LINES_OF_SLICE * LINE)
     mean, moved = float(sectors.mean()), float(sectors.mean()) * SECTOR
     unit = min(access.size, WORD)
     touched = unit * float(distinct(group.addresses, lanes, access.size, unit).mean())
