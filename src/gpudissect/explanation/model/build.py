@@ -37,7 +37,7 @@ from gpudissect.units import WARP_SIZE, format_bytes
 
 ERROR = 0.3
 """Half of the bracket relative to the time (docs/validation-explain.md says how many times lie within it)."""
-GIVEN_FACTOR = 3.5
+GIVEN_FACTOR = 4.5
 """By which times from given counts are off, to either side: nine of ten recorded kernels with the exact trips of their
 loops lie within it (validation/given_counts.py)."""
 MAX_POINTS = 16
@@ -71,15 +71,19 @@ def explain_profile(profile: Profile, results: Sequence[Result]) -> Explanation:
 
 def explain_given(program: Program, launch: Launch, counts: MachineCounts, results: Sequence[Result]) -> Explanation:
     """What limits a launch that never ran, with counts that were given. Raises `UsageError` as `explain_profile`."""
-    card = card_of(*results)
-    facts = Facts(launch.blocks, launch.threads_per_block, launch.shared_bytes, {}, (), (), {})
     pairs = ((each.address, each.file, each.line) for each in program.instructions)
     sources = Sources({address: (file, line) for address, file, line in pairs if file is not None and line is not None})
-    assessment = assess_counts(program, counts, facts, *contiguous_traffic(program), card)
+    assessment = assess_given(program, launch, counts, card_of(*results))
     found = build(assessment, launch, sources, notes=[NOTE])
     curve = tuple(map(_with_wide_bracket, found.curve))
     changes = {"curve": curve, "point": _with_wide_bracket(found.point), "counts": "given"}
     return found.model_copy(update=changes)
+
+
+def assess_given(program: Program, launch: Launch, counts: MachineCounts, card: Card) -> Assessment:
+    """A launch with given counts; all accesses are taken as contiguous."""
+    facts = Facts(launch.blocks, launch.threads_per_block, launch.shared_bytes, {}, (), (), {})
+    return assess_counts(program, counts, facts, *contiguous_traffic(program), card)
 
 
 def _with_wide_bracket(point: Point) -> Point:
