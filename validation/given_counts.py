@@ -45,18 +45,18 @@ def ratio_of(gpu: str, kernel: str) -> float:
 def main() -> None:
     """Print both GPUs; fails if fewer than `MIN_SHARE_INSIDE` of the measured times lie in the bracket."""
     all_inside = launches = 0
-    pool = ProcessPoolExecutor(os.cpu_count(), get_context("spawn"))
-    for gpu in ("h200", "h100"):
-        kernels = [file.stem for file in sorted((RECORDINGS / gpu).glob("*.json"))]
-        ratios = dict(zip(kernels, pool.map(ratio_of, [gpu] * len(kernels), kernels), strict=True))
-        errors = [abs(ratio - 1) for ratio in ratios.values()]
-        inside = sum(1 / GIVEN_FACTOR <= ratio <= GIVEN_FACTOR for ratio in ratios.values())
-        all_inside, launches = all_inside + inside, launches + len(ratios)
-        near = sum(error <= 0.3 for error in errors)
-        print(f"{gpu}: median error {statistics.median(errors):.0%}, {near} of {len(errors)} within 30 %,", end=" ")
-        print(f"{inside} within a factor of {GIVEN_FACTOR}")
-        print(*(f"  {name}: {ratio:.2f}" for name, ratio in ratios.items() if ratio * GIVEN_FACTOR < 1), sep="\n")
-        print(*(f"  {name}: {ratio:.2f}" for name, ratio in ratios.items() if ratio > GIVEN_FACTOR), sep="\n")
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+        for gpu in ("h200", "h100"):
+            kernels = [file.stem for file in sorted((RECORDINGS / gpu).glob("*.json"))]
+            ratios = dict(zip(kernels, pool.map(ratio_of, [gpu] * len(kernels), kernels), strict=True))
+            errors = [abs(ratio - 1) for ratio in ratios.values()]
+            inside = sum(1 / GIVEN_FACTOR <= ratio <= GIVEN_FACTOR for ratio in ratios.values())
+            all_inside, launches = all_inside + inside, launches + len(ratios)
+            near = sum(error <= 0.3 for error in errors)
+            print(f"{gpu}: median error {statistics.median(errors):.0%}, {near} of {len(errors)} within 30 %,", end=" ")
+            print(f"{inside} within a factor of {GIVEN_FACTOR}")
+            print(*(f"  {name}: {ratio:.2f}" for name, ratio in ratios.items() if ratio * GIVEN_FACTOR < 1), sep="\n")
+            print(*(f"  {name}: {ratio:.2f}" for name, ratio in ratios.items() if ratio > GIVEN_FACTOR), sep="\n")
     print(f"{all_inside} of {launches} within a factor of {GIVEN_FACTOR}")
     if all_inside < MIN_SHARE_INSIDE * launches:
         sys.exit(1)
