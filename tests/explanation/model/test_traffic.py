@@ -47,10 +47,12 @@ def test_an_access_that_no_sampled_warp_made_is_contiguous():
     assert Traffic([LOAD, STORE], []).outside == {}
 
 
-def test_stores_are_not_in_the_sample_of_loads():
-    traffic = Traffic([LOAD, STORE], [warp([4 * LANES] * 50, index=1)])
-    assert traffic.outside[1].in_sm == 0
-    assert traffic.sample.accesses == frozenset()
+def test_sectors_that_a_store_writes_whole_are_in_the_sample():
+    whole = Traffic([LOAD, STORE], [warp([4 * LANES] * 50, index=1)])
+    in_part = Traffic([LOAD, STORE], [warp([32 * LANES] * 50, index=1)])
+    assert whole.outside[1].in_sm == 0
+    assert whole.sample.accesses == frozenset({1})
+    assert in_part.sample.accesses == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -129,7 +131,7 @@ def test_what_the_l1_holds_is_no_reason_to_go_to_memory():
 @pytest.mark.parametrize(("step", "passes"), [(1, 8), (3, 11), (7, 14), (31, 16), (0, 1)])
 def test_lines_in_one_bank_of_the_tags_take_turns_as_measured_on_an_h200(step, passes):
     found = Traffic([LOAD], [warp([128 * step * LANES + 4 * LANES])]).outside[0]
-    assert found.passes == passes
+    assert found.tags == passes
 
 
 def test_requests_have_the_share_that_the_simulated_l1_saw():

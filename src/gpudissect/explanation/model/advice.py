@@ -118,7 +118,7 @@ def _scaled(requests: Requests, factor: float) -> Requests:
     return replace(
         requests,
         lanes=requests.lanes * factor,
-        passes=max(requests.passes, requests.lines * factor / (1 << len(TAG_BANKS))),
+        tags=max(requests.tags, requests.lines * factor / (1 << len(TAG_BANKS))),
         lines=requests.lines * factor,
         sectors=requests.sectors * factor,
         l2_bytes=requests.l2_bytes * factor,

@@ -231,7 +231,8 @@ def _coalesced(requests: Requests, use: Use, fewest: float) -> Requests:
     if use.space != "shared":
         moved, lines = min(moved, max(float(SECTOR), requests.lanes * (use.bytes or 4))), fewest
         operations = min(operations, moved / SECTOR)
-    changed = replace(requests, passes=fewest, l2_bytes=moved, lines=lines, scattered=0.0, operations=operations)
+    changed = replace(requests, passes=fewest, tags=min(requests.tags, lines), l2_bytes=moved, lines=lines)
+    changed = replace(changed, scattered=0.0, operations=operations)
     return replace(changed, dram_bytes=min(moved, requests.dram_bytes), covered=1.0)
 
 

@@ -1,7 +1,7 @@
 """A kernel on a measured GPU: everything that a prediction at any occupancy needs."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -27,6 +27,7 @@ from gpudissect.explanation.model.traffic import (
     after_l1,
     as_assembled,
     by_instruction,
+    combined_accesses,
     with_l2,
 )
 from gpudissect.explanation.model.walk import Path, walk
@@ -75,6 +76,7 @@ class Assessment:
     accessed: Mapping[int, int] = field(repr=False)
     events: Events = field(default_factory=no_events, repr=False)
     turned: Mapping[int, float] = field(default_factory=dict, repr=False)  # attempts (`retries`), by instruction
+    made: Mapping[int, float] = field(default_factory=dict, repr=False)  # `Requests.made` where it is below 1
 
     @property
     def occupancy(self) -> Occupancy:
@@ -100,11 +102,14 @@ class Assessment:
         for place, index in self.accessed.items():
             each = with_l2(self.traffic.outside[index], self.behind_l1.get(index), self.card)
             if index in self._new:
-                is_whole = self.sample.mean_requests(index) >= WHOLE * executed[index]
+                is_whole = self.sample.mean_requests(index) >= WHOLE * executed[index] * self.made.get(place, 1.0)
                 each = replace(each, access=index, new=self._new[index], is_whole=is_whole)
             elif index in self.traffic.assumed and each.from_memory < MIN_MEMORY and self._is_load(index):
                 each = replace(each, in_sm=1.0, in_l2=1.0)
             each = mean_passes(each, self.turned[place]) if place in self.turned else each
+            each = replace(each, made=self.made.get(place, 1.0))
+            if self.program.instructions[place].opcode == "LDGSTS":  # its data are written to shared memory
+                each = replace(each, passes=max(1.0, each.lanes * self.facts.accesses[index].size / LINE))
             found[place] = self._of_bulk_copy(place, each) if place in self.events.sizes else each
         return found
 
@@ -126,7 +131,8 @@ class Assessment:
         The sample of lines is recorded by a slower kernel, in which warps alternate more: what a warp requests again at
         once may seem to have left a cache.
         """
-        return {index: each.at_most(self._new.get(index, 1.0)) for index, each in self.facts.behind_l1.items()}
+        new = {index: share for index, share in self._new.items() if self._is_load(index)}
+        return {index: each.at_most(new.get(index, 1.0)) for index, each in self.facts.behind_l1.items()}
 
     @cached_property
     def _new(self) -> dict[int, float]:
@@ -214,8 +220,45 @@ def assess(program: Program, module: Module, facts: Facts, card: Card) -> Assess
     counts = map_counts(program, module.functions, facts.counts, facts.blocks * facts.threads)
     accesses = as_assembled(program, facts.accesses)
     retried = retried_accesses(program, [access.instruction for access in accesses])
-    traffic = Traffic(accesses, facts.warps, _diverged(facts, module), retried)
-    return assess_counts(program, counts, facts, traffic, by_instruction(program, accesses, traffic.outside), card)
+    combined = combined_accesses(program, accesses)
+    traffic = Traffic(accesses, facts.warps, _diverged(facts, module), retried, combined)
+    accessed = by_instruction(program, accesses, traffic.outside)
+    found = assess_counts(program, counts, facts, traffic, accessed, card)
+    return replace(found, made=_made(program, counts, facts, module, accessed, found.turned))
+
+
+def _made(
+    program: Program,
+    counts: MachineCounts,
+    facts: Facts,
+    module: Module,
+    accessed: Mapping[int, int],
+    turned: Collection[int],
+) -> dict[int, float]:
+    """`Requests.made` of the instructions of each access: the executions of its PTX block, if all have predicates.
+
+    The assembler turns short branches around accesses into predicates.
+    """
+    executed = {
+        place: count.value
+        for block, count in zip(program.flow.blocks, counts.warps, strict=True)
+        for place in range(block.start, block.end)
+        if place in accessed
+    }
+    places = defaultdict[int, list[int]](list)
+    for place, index in accessed.items():
+        places[index].append(place)
+    found: dict[int, float] = {}
+    for (name, number), count in facts.counts.items():
+        function = module.function(name)
+        block = function.blocks[number]
+        numbers = range(function.first + block.start, function.first + block.end)
+        for index, at in places.items():
+            is_off = all(program.instructions[place].predicate and place not in turned for place in at)
+            total = sum(executed[place] for place in at)
+            if facts.accesses[index].instruction in numbers and is_off and count.warps < total:
+                found |= dict.fromkeys(at, count.warps / total)
+    return found
 
 
 def _diverged(facts: Facts, module: Module) -> frozenset[int]:

@@ -101,6 +101,8 @@ def steps_of(
             is_either=is_either,
             shared_pipe=shared,
             shared_interval=interval if shared else 0.0,
+            made=found.made,
+            tag_interval=found.tags if shared == "lsu" else 0.0,
             latency=FENCE_LATENCY if is_fence else l1 if is_memory else latency,
             read_latency=8.0,
             kind="matrix" if instruction.opcode in MATRIX_OPCODES else _kind(cost, use, found),
@@ -122,7 +124,9 @@ def steps_of(
         )
         if index in events.operations:
             step = replace(step, kind=kind_of(instruction) or step.kind, link_bytes=found.l2_bytes * BULK_LINK)
-        steps.append(step if found.access is None or shared is None else _sampled(step, found, card))
+        if found.access is not None and use.access == "store":
+            step = replace(step, access=found.access, is_whole=found.is_whole)
+        steps.append(step if found.access is None or step.kind == "store" else _sampled(step, found, card))
     return tuple(steps)
 
 
@@ -330,19 +334,21 @@ def bounds_of(
 ) -> dict[str, float]:
     """Nanoseconds that each resource needs for all warps if it never waits (VV16 s4.1, for all pipes)."""
     cycles = {name: 0.0 for name in (*PIPES, *SHARED_PIPES, "l2", "memory")}
-    warps, written, way = launch.blocks * launch.warps_per_block / card.sms, 0.0, 0.0
-    for count, step in zip(path.executed, steps, strict=True):
-        cycles["issue"] += count / sm.schedulers
+    warps, written, way, tags = launch.blocks * launch.warps_per_block / card.sms, 0.0, 0.0, 0.0
+    for executed, step in zip(path.executed, steps, strict=True):
+        count = executed * step.made
+        cycles["issue"] += executed / sm.schedulers
         if step.shared_pipe is not None and not step.fits:
             cycles[step.shared_pipe] += count * step.shared_interval
         if step.shared_pipe == "lsu":
             way += count * (step.shared_interval if step.fits else min(1.0, step.shared_interval))
+            tags += count * step.tag_interval
         if step.pipe != "issue":
-            cycles[step.pipe] += count * step.interval / sm.schedulers / (1 + step.is_either)
+            cycles[step.pipe] += executed * step.interval / sm.schedulers / (1 + step.is_either)
         cycles["l2"] += count * (1 - step.in_sm) * step.l2_bytes / sm.l2_bytes
         written += count * step.l2_written / sm.l2_bytes
         cycles["memory"] += count * (1 - step.in_l2) * step.dram_bytes / sm.dram_bytes
-    cycles["l2"], cycles["lsu"] = max(cycles["l2"], written), max(cycles["lsu"], way)
+    cycles["l2"], cycles["lsu"] = max(cycles["l2"], written), max(cycles["lsu"], way, tags)
     if any(step.is_either for step in steps):
         cycles["fma"] += cycles["imad"] / 2
     return {name: each * warps / card.clock_hz * 1e9 for name, each in cycles.items()}
@@ -352,7 +358,7 @@ def _traffic(program: Program, requests: Mapping[int, Requests], path: Path) -> 
     """Bytes that a warp writes to memory, and all that it moves."""
     written = moved = 0.0
     for index, found in requests.items():
-        each = path.executed[index] * (1 - found.in_l2) * found.dram_bytes / found.random
+        each = path.executed[index] * found.made * (1 - found.in_l2) * found.dram_bytes / found.random
         moved += each
         written += each if program.uses[index].access in ("store", "reduction", "atomic") else 0.0
     return written, moved

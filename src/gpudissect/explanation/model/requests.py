@@ -31,7 +31,8 @@ Addresses = NDArray[np.uint64]
 class Requests:
     """Means over the requests of one instruction, a request being one access of a warp.
 
-    `passes`: cycles of the pipe of loads and stores; distinct addresses of a constant load. `in_sm`: share that ends
+    `passes`: cycles of the data banks of the L1 and shared memory; distinct addresses of a constant load. `tags`:
+    cycles of the tag banks of the L1, which work on other requests meanwhile. `in_sm`: share that ends
     in the SM, `in_l2`: in the SM or the L2. `l2_bytes`: moved between SM and L2 by a request that goes there;
     `dram_bytes`: by one that goes on to memory. `covered`: share of the bytes of its sectors that its lanes access.
     `lines`: different lines of a request; `scattered`: share of them in requests whose lines lie far apart; `random`:
@@ -39,13 +40,15 @@ class Requests:
     on one pair of lines. `crossing`: share of the lines that go to the far partition of the L2; `far`: of those that
     hit; `merged`: share of the requests to the L2 that it merges with one of another SM. `from_memory`: share of all
     sectors, also of those that hit the L1; `new`: share that is new to their block; `sector_dram_bytes`: bytes that
-    each sector from memory moves. `access`: index of its loads in the sample, until the simulated L1 has seen these;
-    `is_whole`: the sample has all that a warp makes.
+    each sector from memory moves. `made`: share of the executions that make a request; the predicate of others is
+    false. `access`: index of its loads in the sample, until the simulated L1 has seen these; `is_whole`: the sample has
+    all that a warp makes.
     """
 
     lanes: float
     passes: float
     sectors: float
+    tags: float = 0.0
     in_sm: float = 1.0
     in_l2: float = 1.0
     l2_bytes: float = 0.0
@@ -62,6 +65,7 @@ class Requests:
     from_memory: float = 0.0
     new: float = 1.0
     sector_dram_bytes: float = 0.0
+    made: float = 1.0
     access: int | None = None
     is_whole: bool = False
 

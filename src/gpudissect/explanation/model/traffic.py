@@ -27,7 +27,7 @@ from gpudissect.explanation.model.requests import (
     tag_passes,
 )
 from gpudissect.explanation.model.retries import Contention, contention_of
-from gpudissect.explanation.model.sample import sample_of
+from gpudissect.explanation.model.sample import LOCAL_LINE, LOCAL_LINE_BITS, sample_of
 from gpudissect.explanation.packing import SHARED, Trace
 from gpudissect.explanation.rows import distinct_in_rows, distinct_rows
 from gpudissect.machine_code.program import Program
@@ -37,9 +37,8 @@ RANDOM_STORE = 2.4  # times a random load: an H200 loads 39, writes 16 and reduc
 LONE = 1.1  # lanes of a sector in stores of which each lane has a line of its own
 LINES_OF_SLICE = 2  # of an H200's L2: pairs of lines have one slice, the next pair another
 _ALLOCATION_BITS = 40
+FIRST = {"FLO", "UFLO"}
 WORD = 4  # bytes: local memory is interleaved by lane in words
-_LOCAL_MEMORY_BITS = 24  # of a warp: at most 512 KiB of each thread
-_OF_LOCAL_MEMORY = 1 << 62  # address of the first warp's, above all allocations
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class Traffic:
 
     `assumed`: accesses that no sampled warp made; they are taken to be contiguous. `diverged`: accesses whose lanes
     diverge more in the recorded warps than in the kernel itself: `_converged`. `retried`: accesses in loops of
-    `retries`, whose number of attempts follows from `contention`.
+    `retries`, whose number of attempts follows from `contention`. `combined`: those that one lane makes for its warp.
     """
 
     def __init__(
@@ -88,18 +87,20 @@ class Traffic:
         warps: Sequence[SampledWarp],
         diverged: Collection[int] = (),
         retried: Collection[int] = (),
+        combined: Collection[int] = (),
     ) -> None:
         self.outside: dict[int, Requests] = {}
         self.contention: dict[int, Contention] = {}
         blocks = np.array([warp.block for warp in warps], dtype=np.int64)
-        parts: list[NDArray[np.int64]] = []
+        parts, written = list[NDArray[np.int64]](), list[NDArray[np.int64]]()
         for index, group in _groups(accesses, warps).items():
             group = _converged(group) if index in diverged else group
+            group = _of_first_lanes(group) if index in combined else group
             self.outside[index] = _without_cache(group, blocks, merged=index in retried)
             if index in retried:
                 self.contention[index] = contention_of(group.addresses, group.lanes, group.access.size, group.warps)
-            if group.access.space not in ("shared", "const") and group.access.kind == "load":
-                parts.append(_sectors(index, group))
+            if group.access.space not in ("shared", "const") and group.access.kind in ("load", "store"):
+                (parts if group.access.kind == "load" else written).append(_sectors(index, group))
         self.assumed = frozenset(
             index
             for index, access in enumerate(accesses)
@@ -108,7 +109,8 @@ class Traffic:
         self.outside |= {index: _without_cache(_contiguous(accesses[index]), blocks) for index in self.assumed}
         self._rows = np.concatenate(parts) if parts else np.zeros((0, 5), dtype=np.int64)
         self._blocks = blocks
-        self.sample = sample_of(self._rows, blocks, len(accesses), LINE // SECTOR)
+        rows = np.concatenate([self._rows, *written])
+        self.sample = sample_of(rows, blocks, len(accesses), LINE // SECTOR)
 
     @cached_property
     def new_to_block(self) -> dict[int, float]:
@@ -149,8 +151,9 @@ def _without_cache(group: _Group, blocks: NDArray[np.int64], *, merged: bool = F
     touched = unit * float(distinct(group.addresses, lanes, access.size, unit).mean())
     return Requests(
         lanes=mean_lanes,
-        passes=float(np.maximum(conflicts, tag_passes(group.addresses, lanes)).mean()),
+        passes=float(conflicts.mean()),
         sectors=mean,
+        tags=float(tag_passes(group.addresses, lanes).mean()),
         in_sm=0.0,
         in_l2=0.0,
         l2_bytes=moved,
@@ -177,10 +180,16 @@ def _contiguous(access: Accessed) -> _Group:
 
 
 def _sectors(index: int, group: _Group) -> NDArray[np.int64]:
-    """Rows of access, request, warp, position, sector: one for each different sector of each request."""
+    """Rows of access, request, warp, position, sector: one for each sector that a request loads or writes.
+
+    Sectors that are written in part do not count, except in local memory, of which a lane loads what it has written.
+    """
     pieces = np.arange(0, group.access.size, SECTOR, dtype=np.uint64)
     touched = ((group.addresses[:, :, None] + pieces) // np.uint64(SECTOR)).astype(np.int64)
     sectors, is_first = distinct_in_rows(touched.reshape(len(touched), -1), np.repeat(group.lanes, pieces.size, axis=1))
+    if group.access.kind == "store" and group.access.space != "local":
+        lanes = (sectors[:, None, :] == sectors[:, :, None]) & group.lanes[:, None, :]
+        is_first &= lanes.sum(axis=2) * group.access.size >= SECTOR
     of = np.nonzero(is_first)[0]
     return np.stack([np.full(len(of), index), of, group.warps[of], group.positions[of], sectors[is_first]], axis=1)
 
@@ -213,8 +222,9 @@ def _interleaved(group: _Group) -> _Group:
     words = np.arange(max(1, group.access.size // WORD), dtype=np.uint64)
     place = (group.addresses[:, None, :] // np.uint64(WORD) + words[:, None]) * np.uint64(WARP_SIZE)
     place += np.arange(WARP_SIZE, dtype=np.uint64)
-    first = np.uint64(_OF_LOCAL_MEMORY) + (group.warps.astype(np.uint64) << np.uint64(_LOCAL_MEMORY_BITS))
-    addresses = (place * np.uint64(WORD)) % np.uint64(1 << _LOCAL_MEMORY_BITS) + first[:, None, None]
+    size = LINE << LOCAL_LINE_BITS
+    first = np.uint64(LOCAL_LINE * LINE) + group.warps.astype(np.uint64) * np.uint64(size)
+    addresses = (place * np.uint64(WORD)) % np.uint64(size) + first[:, None, None]
     return replace(
         group,
         access=replace(group.access, size=min(group.access.size, WORD)),
@@ -240,6 +250,11 @@ def _converged(group: _Group) -> _Group:
     active_lanes = np.zeros(addresses.shape, dtype=np.bool_)
     active_lanes[of, lanes] = True
     return replace(group, addresses=addresses, lanes=active_lanes, warps=group.warps[rows][first], positions=positions)
+
+
+def _of_first_lanes(group: _Group) -> _Group:
+    """The requests with their first active lane alone."""
+    return replace(group, lanes=group.lanes & (np.cumsum(group.lanes, axis=1) == 1))
 
 
 def _addresses(trace: Trace, at: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -316,6 +331,21 @@ def as_assembled(program: Program, accesses: Sequence[Accessed]) -> list[Accesse
         if use.access is not None and use.bytes is not None and instruction.line is not None:
             sizes[instruction.line] = max(sizes[instruction.line], use.bytes)
     return [replace(access, size=max(access.size, sizes[access.instruction])) for access in accesses]
+
+
+def combined_accesses(program: Program, accesses: Sequence[Accessed]) -> frozenset[int]:
+    """Atomics that one lane makes for its warp: the assembler elects it where all lanes have one address.
+
+    Their machine code finds the active lanes (VOTEU), the first of them (FLO), and the sum of what they add.
+    """
+    opcodes = defaultdict[int | None, set[str]](set)
+    for instruction in program.instructions:
+        opcodes[instruction.line].add(instruction.opcode)
+    return frozenset(
+        index
+        for index, access in enumerate(accesses)
+        if access.kind == "atomic" and "VOTEU" in opcodes[access.instruction] and opcodes[access.instruction] & FIRST
+    )
 
 
 def by_instruction(program: Program, accesses: Sequence[Accessed], requests: Mapping[int, Requests]) -> dict[int, int]:

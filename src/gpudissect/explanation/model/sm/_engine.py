@@ -10,8 +10,8 @@ import math
 import numpy as np
 
 from gpudissect.explanation.model.sm import _state as column
-from gpudissect.explanation.model.sm._memory import draw, fetch, load, request
-from gpudissect.explanation.model.sm._state import Int, State
+from gpudissect.explanation.model.sm._memory import draw, fetch, load, request, write
+from gpudissect.explanation.model.sm._state import Float, Int, State
 from gpudissect.simulation.cache.compiled import F64, compiled, inlined
 
 WINDOW = 1.0  # cycles after its issue in which an instruction reads its operands, unless one bank has to read more
@@ -52,9 +52,15 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
         state.schedulers[s, column.S_FMA] = pipe
     state.pipes[s, pipe] = max(state.pipes[s, pipe], np.float64(t)) + row[column.INTERVAL]
     state.busy[pipe] += row[column.INTERVAL]
-    start = np.float64(t)
-    if row[column.SHARED] >= 0.0 and kind != column.MATRIX:
+    start: Float = np.float64(t)
+    left = start
+    is_made = row[column.MADE] >= 1.0 or draw(state.strata, instruction) < row[column.MADE]
+    if is_made and row[column.SHARED] >= 0.0 and kind != column.MATRIX:
         place = np.int64(row[column.SHARED])
+        if row[column.TAG_INTERVAL] > 0.0:
+            start = max(state.shared[column.TAGS], start)
+            left = start + row[column.TAG_INTERVAL]
+            state.shared[column.TAGS] = left
         start = max(state.shared[place], start)
         if kind in (column.LOAD, column.STORE):
             start = max(start, max(state.queues[0], state.queues[1], state.queues[3]) - machine[column.M_BACKLOG])
@@ -67,16 +73,21 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
             state.shared[column.SPARE] = min(state.shared[column.SPARE] + interval - 1.0, column.MAX_SPARE)
         state.shared[place] = start + interval
         state.busy[state.pipes.shape[1] + place] += interval
-    if row[column.ACCESS] >= 0.0:
-        done = load(state, w, instruction, np.int64(row[column.SHARED]), start + row[column.SHARED_INTERVAL] - 1.0)
+    left = max(left, start + row[column.SHARED_INTERVAL]) - 1.0
+    if not is_made:
+        done = start + 1.0
+    elif row[column.ACCESS] >= 0.0 and kind == column.LOAD:
+        done = load(state, w, instruction, np.int64(row[column.SHARED]), left)
     elif kind in (column.LOAD, column.STORE):
-        done = request(state, instruction, start + row[column.SHARED_INTERVAL] - 1.0)
+        done = request(state, instruction, left)
+        if row[column.ACCESS] >= 0.0:
+            write(state, w, instruction, left)
     elif kind >= column.PREPARE:
         done = _use_barrier(state, w, s, kind, instruction, t)
     elif kind == column.MATRIX:
         done = _multiply(state, s, row, start)
     else:
-        done = start + max(0.0, row[column.SHARED_INTERVAL] - 1.0) + row[column.LATENCY]
+        done = max(start, left) + row[column.LATENCY]
     if row[column.QUEUE] >= 0.0:
         queue = np.int64(row[column.QUEUE])
         done = max(state.last[w, queue], done)
@@ -311,6 +322,8 @@ def simulate(state: State) -> None:
                 free = pipes[s, _pipe(state, s, row)]
                 if row[column.SHARED] >= 0.0:
                     free = max(free, shared[np.int64(row[column.SHARED])] - depth)
+                if row[column.TAG_INTERVAL] > 0.0:
+                    free = max(free, shared[column.TAGS] - depth)
                 if free >= t + 1:
                     soonest = min(soonest, np.int64(math.floor(free)))
                     continue

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from gpudissect.explanation.model.sample import LOCAL_LINE, LOCAL_LINE_BITS
 from gpudissect.explanation.model.sm import _state as column
 from gpudissect.explanation.model.sm._l1 import NONE, fill, find, insert, use, victim
 from gpudissect.explanation.model.sm._state import Float, Int, State
@@ -89,6 +90,49 @@ def _count(sectors: Int) -> Int:
 
 
 @inlined
+def _sampled(state: State, w: Int, row: F64) -> tuple[Int, Int]:
+    """The next sampled request of an access of warp `w`, and what its lines have that no other block touches."""
+    loads, slot, access = state.loads, state.warps[w, column.W_SLOT], np.int64(row[column.ACCESS])
+    begin, count = loads.begins[slot, access], loads.ends[slot, access] - loads.begins[slot, access]
+    lap, number = loads.cursors[w, access] // count, begin + loads.cursors[w, access] % count
+    loads.cursors[w, access] += 1
+    if lap > 0 and row[column.IS_WHOLE] > 0.0:
+        lap, number = 0, begin + count - 1
+    return number, (state.warps[w, column.W_LAP] * LAPS + lap) << LINE_BITS
+
+
+@inlined
+def _line(state: State, w: Int, at: Int, fresh: Int) -> int:
+    """The line of a sampled request: a warp has the local memory of the one before it in its place."""
+    line = state.loads.number[at]
+    if line >= LOCAL_LINE:
+        return int(LOCAL_LINE + (w << LOCAL_LINE_BITS) + line % (1 << LOCAL_LINE_BITS))
+    return int(line if state.loads.is_shared[at] else line + fresh)
+
+
+@inlined
+def write(state: State, w: Int, instruction: Int, now: Float) -> None:
+    """Put the sectors that a sampled store of warp `w` writes whole into the L1, if it has room without waiting.
+
+    A load that follows hits the L1 (H100: global and local memory). The store goes on to the L2 as well.
+    """
+    row, loads, l1 = state.instructions[instruction], state.loads, state.l1
+    number, fresh = _sampled(state, w, row)
+    for at in range(loads.lines[number], loads.lines[number + 1]):
+        line = _line(state, w, at, fresh)
+        place = find(l1, line)
+        if place == NONE:
+            place = victim(l1, line, now)
+            if l1.filled[place] > now:
+                continue
+            insert(l1, place, line)
+            fill(l1, place, now)
+        else:
+            use(l1, place)
+        l1.sectors[place] |= loads.sectors[at]
+
+
+@inlined
 def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Float:
     """Cycle at which a sampled load of warp `w` that left its pipe at `start` is done.
 
@@ -96,17 +140,11 @@ def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Flo
     of the request stay until the last one is there: of random lines of which a tenth misses the L2, an L1 with room for
     168 serves so many as if each took the latency of memory (H200).
     """
-    row, loads, l1, slot = state.instructions[instruction], state.loads, state.l1, state.warps[w, column.W_SLOT]
-    access = np.int64(row[column.ACCESS])
-    begin, count = loads.begins[slot, access], loads.ends[slot, access] - loads.begins[slot, access]
-    lap, number = loads.cursors[w, access] // count, begin + loads.cursors[w, access] % count
-    loads.cursors[w, access] += 1
-    if lap > 0 and row[column.IS_WHOLE] > 0.0:
-        lap, number = 0, begin + count - 1
-    fresh = (state.warps[w, column.W_LAP] * LAPS + lap) << LINE_BITS
+    row, loads, l1 = state.instructions[instruction], state.loads, state.l1
+    number, fresh = _sampled(state, w, row)
     done, missed, missed_sectors, of_memory = start + row[column.LATENCY], 0, 0, 0
     for at in range(loads.lines[number], loads.lines[number + 1]):
-        line = loads.number[at] if loads.is_shared[at] else loads.number[at] + fresh
+        line = _line(state, w, at, fresh)
         if row[column.BYPASSES] > 0.0:
             sectors = int(_count(loads.sectors[at]))
             goes_on = bool(loads.sectors[at] & loads.new[at]) and draw(state.strata, instruction) >= row[column.IN_L2]
@@ -134,10 +172,11 @@ def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Flo
         done = max(done, l1.filled[place])
     if of_memory > 1:
         for at in range(loads.lines[number], loads.lines[number + 1]):
-            place = find(l1, loads.number[at] if loads.is_shared[at] else loads.number[at] + fresh)
+            place = find(l1, _line(state, w, at, fresh))
             if place != NONE:
                 fill(l1, place, max(l1.filled[place], done))
-    state.shared[pipe] = max(state.shared[pipe], start)
+    for each in (pipe, column.TAGS):
+        state.shared[each] = max(state.shared[each], start)
     loads.seen[instruction, 0] += 1
     loads.seen[instruction, 1] += missed > 0
     loads.seen[instruction, 2] += missed

@@ -26,13 +26,15 @@ BARRIERS = 6
 # the queue. COUNTER: of the warp, that counts it until its end, or waits for all but PENDING of those it counts.
 # OPERANDS: cycles of shared memory that read the operands of a matrix instruction. OPERATION: of the barriers in
 # memory. SIZE: mean bytes of a bulk copy, to which its bytes belong. FITS: issued between passes of loads and stores.
+# TAG_INTERVAL: cycles of the tag banks of the L1, which an instruction passes before SHARED.
+# MADE: share of the executions that make a request.
 (STALL, WAITS, SETS, READS, PIPE, INTERVAL, IS_EITHER, SHARED, SHARED_INTERVAL, LATENCY, READ_LATENCY) = range(11)
 (KIND, IN_SM, IN_L2, L2_BYTES, L2_MORE, L2_WRITTEN, DRAM_BYTES, LINK, FAR, ACCESS, IS_WHOLE) = range(11, 22)
 JUMP, EVEN, ODD, EVEN_AFTER, ODD_AFTER = range(22, 27)
-BYPASSES, QUEUE, COUNTER, PENDING, OPERANDS, OPERATION, SIZE, FITS, INSTRUCTION = range(27, 36)
+BYPASSES, QUEUE, COUNTER, PENDING, OPERANDS, OPERATION, SIZE, FITS, TAG_INTERVAL, MADE, INSTRUCTION = range(27, 38)
 PLAIN, LOAD, STORE, BARRIER, MATRIX, PREPARE, ARRIVE, WAIT, BULK = range(9)
 MAX_SPARE = 24.0  # cycles
-LSU, SPARE = 0, -1  # the first pipe of the SM; last entry: cycles of its passes in which special functions fit
+LSU, TAGS, SPARE = 0, -2, -1  # the first pipe of the SM, the tag banks; cycles in which special functions fit
 COPIES, QUEUES = 0, 2  # queues of a warp: copies to shared memory, matrix instructions
 COUNTERS, COUNTED = BARRIERS + 1, 16  # each scoreboard barrier, matrix instructions; the last operations that have ends
 FMA, HEAVY = 0, 1  # the first pipes of a scheduler

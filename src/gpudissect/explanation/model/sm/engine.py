@@ -77,6 +77,8 @@ class Step:
     is_either: bool = False  # runs on the first or the second pipe
     shared_pipe: str | None = None
     shared_interval: float = 0.0
+    made: float = 1.0  # share of the executions that its predicate does not turn off
+    tag_interval: float = 0.0  # cycles of the tag banks of the L1, before those of the data banks
     latency: float = 1.0
     read_latency: float = 1.0
     kind: str = "plain"  # plain, load, store, barrier, matrix; of barriers in memory: prepare, arrive, wait, bulk
@@ -164,7 +166,7 @@ def run(sm: Sm, work: Work) -> Run:
     busy, waited = np.zeros(len(names)), np.zeros((len(work.steps), 2))
     loads, phases, l1 = _loads(work, warps), _phases(work, warps, resident), _l1(sm)
     banks, pipes = np.zeros((sm.schedulers, 2)), np.zeros((sm.schedulers, len(sm.pipes)))
-    shared, cores = np.zeros(len(sm.shared_pipes) + 1), np.zeros((sm.schedulers, state.C_SIZE))
+    shared, cores = np.zeros(len(sm.shared_pipes) + 2), np.zeros((sm.schedulers, state.C_SIZE))
     last, counted = np.zeros((warps, state.QUEUES)), np.zeros((warps, state.COUNTERS, state.COUNTED))
     counts, strata = np.zeros((warps, state.COUNTERS), dtype=np.int64), np.zeros(len(work.steps), dtype=np.int64)
     path, queues = np.concatenate(work.paths).astype(np.int64), np.zeros(4)
@@ -229,5 +231,5 @@ def _row(sm: Sm, step: Step) -> list[float]:
         *(shared, step.shared_interval, step.latency, step.read_latency, KINDS.index(step.kind), step.in_sm),
         *(step.in_l2, step.l2_bytes, step.l2_more, step.l2_written, step.dram_bytes, step.link_bytes, step.far),
         *(access, step.is_whole, max(1, step.stall) + step.jump, *step.operands, step.bypasses, *asynchronous),
-        *(step.operand_interval, operation, step.size, step.fits),
+        *(step.operand_interval, operation, step.size, step.fits, step.tag_interval, step.made),
     ]
