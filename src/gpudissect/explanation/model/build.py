@@ -18,7 +18,7 @@ from gpudissect.explanation.model.contiguous import contiguous_traffic
 from gpudissect.explanation.model.costs import Cost
 from gpudissect.explanation.model.critical import Chain, cycles_per_turn, latencies, longest_chain
 from gpudissect.explanation.model.occupancy import RESERVED_SHARED, shared_of_block
-from gpudissect.explanation.model.predict import Prediction, roofline, steps_of, volkov
+from gpudissect.explanation.model.predict import roofline, steps_of, volkov
 from gpudissect.explanation.model.requests import Requests
 from gpudissect.explanation.model.sm.engine import Step
 from gpudissect.explanation.model.trial import Trial
@@ -127,8 +127,10 @@ class _Builder:
         self.own = assessment.occupancy.blocks
         if self.own < 1:
             raise UsageError(_too_large(assessment))
-        lower = reversed(_spread(self.own)[:-1])  # the longest runs first, while this thread does the longest
-        self.predictions = {blocks: pool.submit(self._predict, blocks) for blocks in lower}
+        self.predictions = {
+            blocks: pool.submit(assessment.predict, blocks, largest_carveout=bool(self._timed(blocks)))
+            for blocks in reversed(_spread(self.own)[:-1])  # the longest first, while this thread simulates the launch
+        }
         self.prediction = assessment.predict(self.own, largest_carveout=False)
         self.requests = self.prediction.requests
         self.latency = assessment.latency(self.requests)
@@ -180,9 +182,6 @@ class _Builder:
 
     def _timed(self, blocks: int) -> list[Timed]:
         return [point for point in self.sweep if point.blocks_per_sm == blocks]
-
-    def _predict(self, blocks: int) -> Prediction:
-        return self.assessment.predict(blocks, largest_carveout=bool(self._timed(blocks)))
 
     def _point(self, blocks: int) -> Point:
         assessment, measured, is_own = self.assessment, self._timed(blocks), blocks == self.own

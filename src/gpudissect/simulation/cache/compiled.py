@@ -34,8 +34,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Divisions need no test for zero. Without numba's runtime (_nrt) nothing can be allocated, and in return arrays are not
 # reference-counted, which took two thirds of the time.
-OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
-_NO_WRAPPERS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _RESULTS: dict[str, Any] = {"int64": ctypes.c_int64, "float64": ctypes.c_double, "none": ctypes.c_void_p}
 _lock = Lock()
 
@@ -80,20 +79,16 @@ def compiled(function: Function) -> Function:
         types, values = list[str](), list[Any]()
         _flatten(arguments, types, values)
         key = " ".join(types)
-        if key not in linked:
-            with _lock:
-                if key not in linked:
-                    linked[key] = _link(*_machine_code(function, arguments, key), values)
+        with _lock:
+            if key not in linked:
+                linked[key] = _link(_machine_code(function, arguments, key), values)
         return linked[key](values)
 
     return call  # type: ignore[return-value]
 
 
 def _flatten(arguments: Iterable[Any], types: list[str], values: list[Any]) -> None:
-    """Append the types of arguments, and what numba's functions take for each.
-
-    That is, for an array: two null pointers (its owners), size, bytes of an element, address, shape and strides.
-    """
+    """Append types, and what numba passes: of an array two null pointers, size, item size, address, shape, strides."""
     for each in arguments:
         if isinstance(each, tuple):
             types.append("(")
@@ -107,22 +102,21 @@ def _flatten(arguments: Iterable[Any], types: list[str], values: list[Any]) -> N
             values.append(float(each) if isinstance(each, float) else int(each))
 
 
-def _machine_code(function: Callable[..., Any], arguments: tuple[Any, ...], key: str) -> tuple[str, str, bytes]:
-    """Symbol, type of the result, and object file of a function for arguments of these types."""
+def _machine_code(function: Callable[..., Any], arguments: tuple[Any, ...], key: str) -> bytes:
+    """Lines with the symbol and the type of the result, and object file of a function for arguments of these types."""
     source = Path(inspect.getfile(function))
     folder = _folder(source.parent / "__pycache__")
     name = hashlib.sha256(f"{_origin(source.parent)} {key}".encode()).hexdigest()[:16]
     file = folder and folder / f"{source.stem}.{function.__name__}-{name}.o"
     if file and file.exists():
-        first, second, code = file.read_bytes().split(b"\n", 2)
-        return first.decode(), second.decode(), code
-    symbol, result, code = _compile(function, arguments)
+        return file.read_bytes()
+    code = _compile(function, arguments)
     if file:
         part = file.with_suffix(f".{os.getpid()}")  # others may read the file at any time
         with suppress(OSError):
-            part.write_bytes(f"{symbol}\n{result}\n".encode() + code)
+            part.write_bytes(code)
             part.replace(file)
-    return symbol, result, code
+    return code
 
 
 @cache
@@ -147,19 +141,20 @@ def _folder(beside: Path) -> Path | None:
     return beside if os.access(beside, os.W_OK) else cache_folder("numba")
 
 
-def _compile(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[str, str, bytes]:
+def _compile(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
     from numba import njit, typeof
 
-    dispatcher = njit(**OPTIONS, **_NO_WRAPPERS)(function)
+    dispatcher = njit(**OPTIONS)(function)
     types = tuple(map(typeof, arguments))
     dispatcher.compile(types)
     found = dispatcher.overloads[types]
-    _, _, (code, _) = found.library.serialize_using_object_code()
-    return found.fndesc.llvm_func_name, str(found.signature.return_type), code
+    code: bytes = found.library.serialize_using_object_code()[2][0]
+    return f"{found.fndesc.llvm_func_name}\n{found.signature.return_type}\n".encode() + code
 
 
-def _link(symbol: str, result: str, code: bytes, values: Iterable[Any]) -> Callable[[list[Any]], Any]:
-    """A function of flat arguments like `values`, from machine code."""
+def _link(machine_code: bytes, values: Iterable[Any]) -> Callable[[list[Any]], Any]:
+    """A function of flat arguments like `values`."""
+    symbol, result, code = machine_code.split(b"\n", 2)
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     target = binding.Target.from_default_triple().create_target_machine()
@@ -168,12 +163,12 @@ def _link(symbol: str, result: str, code: bytes, values: Iterable[Any]) -> Calla
     engine.finalize_object()
     types = [ctypes.c_double if isinstance(each, float) else ctypes.c_int64 for each in values]
     prototype = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *types)
-    native = prototype(engine.get_function_address(symbol))
+    native = prototype(engine.get_function_address(symbol.decode()))
 
     def call(values: list[Any], engine: Any = engine) -> Any:  # the engine owns the code
-        returned, error = _RESULTS[result](), ctypes.c_void_p()
+        returned, error = _RESULTS[result.decode()](), ctypes.c_void_p()
         if native(ctypes.addressof(returned), ctypes.addressof(error), *values) > 0:
-            raise ValueError(f"{symbol} failed: arrays of other shapes than it takes")
+            raise ValueError(f"{symbol.decode()} failed: arrays of other shapes than it takes")
         return returned.value
 
     return call
