@@ -1,4 +1,4 @@
-"""The compiled caches of `reuse`: least recently used replacement of lines with sectors. Imports numba."""
+"""The compiled caches of `reuse`: least recently used replacement of lines with sectors."""
 
 from typing import NamedTuple
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.explanation import _lru as lru
 from gpudissect.explanation.rows import numbered
 
 SECTOR_BYTES = 32
@@ -87,8 +88,6 @@ def behind_l1(requests: Requests, uses_l1: NDArray[np.bool_], capacity_bytes: fl
 
     `uses_l1` is by index of access.
     """
-    from gpudissect.explanation import _lru as lru  # imports numba
-
     chosen = np.flatnonzero(np.asarray(uses_l1, bool)[requests.access])
     lines = requests.lines_of(capacity_bytes)
     if not lines or not chosen.size:
@@ -108,8 +107,6 @@ def served_by(requests: Requests, is_load: NDArray[np.bool_], l2: L2, *, prior_l
 
     These are the same after one as after many. `is_load` is by index of access.
     """
-    from gpudissect.explanation import _lru as lru  # imports numba
-
     count = len(requests.address)
     partition_of_sm = np.asarray(l2.partition_of_sm, np.int64)
     partitions = int(partition_of_sm.max()) + 1

@@ -4,22 +4,10 @@ import importlib.util
 import pwd
 from pathlib import Path
 
-import numba
+import numpy as np
 import pytest
 
 from gpudissect.simulation.cache import compiled
-
-
-def test_without_a_writable_folder_functions_are_compiled(monkeypatch):
-    real = compiled.njit
-
-    def njit(cache=False, **options):
-        if cache:  # as numba does when it finds no folder for its cache
-            raise RuntimeError("cannot cache function: no locator available")
-        return real(**options)
-
-    monkeypatch.setattr(compiled, "njit", njit)
-    assert compiled.compiled(lambda x: x + 1)(1) == 2
 
 
 @pytest.fixture
@@ -29,10 +17,9 @@ def function(monkeypatch, tmp_path):
     def unknown(user):
         raise KeyError(user)
 
-    for name in ("HOME", "XDG_CACHE_HOME", "GPUDISSECT_CACHE"):
+    for name in ("HOME", "XDG_CACHE_HOME", "GPUDISSECT_CACHE", "NUMBA_CACHE_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", unknown)
-    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
     package, working = tmp_path / "package", tmp_path / "working"
     package.mkdir()
     working.mkdir()
@@ -54,8 +41,33 @@ def test_the_users_folder_is_used_beside_a_read_only_source(function, monkeypatc
     monkeypatch.setenv("HOME", str(tmp_path))
     assert compiled.compiled(function)(1) == 2
     folder = tmp_path / ".cache" / "gpudissect" / "numba"
-    assert len(list(folder.rglob("*.nbi"))) == 1
-    assert numba.config.CACHE_DIR == ""
+    assert len(list(folder.iterdir())) == 1
+    monkeypatch.setattr(compiled, "_compile", None)
+    assert compiled.compiled(function)(1) == 2
+    with pytest.raises(TypeError):
+        compiled.compiled(function)(1.0)  # other types
+
+
+def test_numbers_and_nested_arrays_are_passed():
+    def add(pair, weight, scale):
+        numbers, (table,) = pair
+        for row in range(len(numbers)):
+            numbers[row] += table[row, 1]
+        return weight + scale * numbers[1]
+
+    numbers, table = np.arange(3), np.array([[0.0, 10.0], [0.0, 20.0], [0.0, 30.0]])
+    assert compiled.compiled(add)((numbers, (table,)), 1, np.float64(0.5)) == 11.5
+    assert numbers.tolist() == [10, 21, 32]
+
+
+def test_arrays_of_other_shapes_are_refused():
+    def first_of_two(numbers):
+        first, second = numbers
+        return first + 0 * second
+
+    assert compiled.compiled(first_of_two)(np.array([3, 4])) == 3
+    with pytest.raises(ValueError, match="first_of_two"):
+        compiled.compiled(first_of_two)(np.arange(3))
 
 
 @pytest.mark.parametrize("variable", ["GPUDISSECT_CACHE", "NUMBA_CACHE_DIR"])
@@ -63,9 +75,6 @@ def test_folders_that_others_may_write_to_are_not_used(function, monkeypatch, tm
     folder = tmp_path / "open" / "numba"
     folder.mkdir(parents=True)
     folder.chmod(0o777)
-    if variable == "NUMBA_CACHE_DIR":
-        monkeypatch.setattr(numba.config, "CACHE_DIR", str(folder))
-    else:
-        monkeypatch.setenv(variable, str(folder.parent))
+    monkeypatch.setenv(variable, str(folder if variable == "NUMBA_CACHE_DIR" else folder.parent))
     assert compiled.compiled(function)(1) == 2
     assert not list(folder.iterdir())

@@ -1,4 +1,4 @@
-"""The compiled part of the simulated clock. Imports numba: import it only to simulate."""
+"""The compiled part of the simulated clock."""
 
 import math
 

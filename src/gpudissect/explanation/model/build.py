@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +103,8 @@ def build(
     has_times: bool = False,
 ) -> Explanation:
     """The explanation of an assessed launch; `sweep`: occupancies at which it ran, with times of this GPU or not."""
-    return _Builder(assessment, launch, sources, sweep, notes, has_times=has_times).explanation()
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, MAX_POINTS)) as pool:  # the simulated SM runs without the GIL
+        return _Builder(assessment, launch, sources, sweep, notes, pool, has_times=has_times).explanation()
 
 
 class _Builder:
@@ -115,15 +117,20 @@ class _Builder:
         sources: Sources,
         sweep: Sequence[Timed],
         notes: Sequence[str],
+        pool: Executor,
         *,
         has_times: bool,
     ) -> None:
         self.assessment, self.launch, self.sources = assessment, launch, sources
-        self.sweep, self.notes = sweep, notes
+        self.sweep, self.notes, self.pool = sweep, notes, pool
         self.has_times = has_times
         self.own = assessment.occupancy.blocks
         if self.own < 1:
             raise UsageError(_too_large(assessment))
+        self.predictions = {
+            blocks: pool.submit(assessment.predict, blocks, largest_carveout=bool(self._timed(blocks)))
+            for blocks in reversed(_spread(self.own)[:-1])  # the longest first, while this thread simulates the launch
+        }
         self.prediction = assessment.predict(self.own, largest_carveout=False)
         self.requests = self.prediction.requests
         self.latency = assessment.latency(self.requests)
@@ -139,10 +146,8 @@ class _Builder:
         lines, names = self._lines(chain), [loop.name for loop in assessment.program.loops.loops]
         loops = sorted((cycles, self.sources.loop_name(names[number])) for number, cycles in turns.items())
         trial = Trial(assessment, found, lines)
-        with ThreadPoolExecutor(min(os.cpu_count() or 1, MAX_POINTS)) as pool:  # the simulated SM runs without the GIL
-            curve = tuple(pool.map(self._point, _spread(self.own)))
-            warps_for_90 = pool.submit(self._warps_for, curve, MIN_SHARE_OF_BEST)
-            advice = advise(trial, pool)
+        warps_for_90 = self.pool.submit(self._warps_for, MIN_SHARE_OF_BEST)
+        advice = advise(trial, self.pool)
         return Explanation(
             schema=SCHEMA,
             kernel=kernel.short_name,
@@ -156,8 +161,8 @@ class _Builder:
             shared_bytes=kernel.shared_bytes + launch.shared_bytes,
             stack_bytes=kernel.stack_bytes,
             occupancy=assessment.occupancy.by_limit,
-            point=curve[-1],
-            curve=curve,
+            point=self.curve[-1],
+            curve=self.curve,
             warps_for_90=warps_for_90.result(),
             bounds={name: value for name, value in found.bounds.items() if value > 0},
             critical_path=chain.cycles / assessment.path.share / card.clock_hz * 1e9,
@@ -171,15 +176,18 @@ class _Builder:
             notes=tuple(self.notes),
         )
 
+    @cached_property
+    def curve(self) -> tuple[Point, ...]:
+        return tuple(map(self._point, _spread(self.own)))
+
+    def _timed(self, blocks: int) -> list[Timed]:
+        return [point for point in self.sweep if point.blocks_per_sm == blocks]
+
     def _point(self, blocks: int) -> Point:
-        assessment = self.assessment
-        measured = [p for p in self.sweep if p.blocks_per_sm == blocks]
-        is_own = blocks == self.own
+        assessment, measured, is_own = self.assessment, self._timed(blocks), blocks == self.own
         chosen = [p for p in measured if (p.carveout < 0) == is_own] or measured
-        found = self.prediction
+        found = self.prediction if is_own else self.predictions[blocks].result()
         l1 = assessment.l1_bytes(blocks, largest_carveout=bool(measured) and not is_own)
-        if not is_own:
-            found = assessment.predict(blocks, largest_carveout=bool(measured))
         return Point(
             blocks_per_sm=blocks,
             warps_per_sm=blocks * assessment.launch.warps_per_block,
@@ -193,18 +201,19 @@ class _Builder:
             roofline=roofline(found),
         )
 
-    def _warps_for(self, curve: Sequence[Point], share: float) -> int:
+    def _warps_for(self, share: float) -> int:
         """Fewest warps whose throughput is this share of the best, all with the L1 of the launch.
 
         Throughput is taken to rise with the warps.
         """
-        own, first, last = curve[-1], 0, len(curve) - 1
-        best = own.predicted
+        curve, first, last = self.curve, 0, len(self.curve) - 1
+        own, best = curve[-1], curve[-1].predicted
+        uses_l1 = any(each.access is not None for each in self.assessment.requests.values())
         while first < last:
             middle = (first + last) // 2
             point = curve[middle]
             time = point.predicted
-            if point.l1_bytes != own.l1_bytes:
+            if uses_l1 and point.l1_bytes != own.l1_bytes:
                 found = self.assessment.predict(point.blocks_per_sm, largest_carveout=False, l1_bytes=own.l1_bytes)
                 time = found.nanoseconds
             best = min(best, time)

@@ -27,6 +27,8 @@ class Trial:
 
     def time(self, requests: Mapping[int, Requests] | None = None, resident: int | None = None) -> float:
         """Predicted nanoseconds with other requests, or with another number of resident blocks."""
+        if resident is None and requests in (None, self.assessment.requests):
+            return self.found.nanoseconds
         return self.assessment.predict(resident or self.own, requests, largest_carveout=False).nanoseconds
 
     def gain_of(self, changed: Assessment) -> float:

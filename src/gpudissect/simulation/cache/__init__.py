@@ -1,5 +1,5 @@
 """Caches, TLBs and their policies, for the simulated GPU and for inference.
 
 `geometry` describes them, `check` validates a geometry, `index` evaluates index functions, `models` simulates. Only
-`models` loads numba, and only when a model is made.
+`models` compiles, and only when a model is made.
 """

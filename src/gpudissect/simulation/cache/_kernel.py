@@ -1,4 +1,4 @@
-"""The compiled inner loop: one access to one array, and a chain of accesses along a route. Imports numba.
+"""The compiled inner loop: one access to one array, and a chain of accesses along a route.
 
 Layout, chosen for big caches: 32-bit tags, the ways of a set contiguous: 16 are one line of the host's cache. Sets
 that are lists (see `_replacement`) need no other state. All caches and TLBs of a hierarchy are contiguous in the same

@@ -1,4 +1,4 @@
-"""Packs a geometry into the flat arrays of the compiled loop. Imports numba, through `_kernel`."""
+"""Packs a geometry into the flat arrays of the compiled loop."""
 
 from collections.abc import Sequence
 from itertools import accumulate

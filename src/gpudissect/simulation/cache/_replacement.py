@@ -1,4 +1,4 @@
-"""Replacement within one set, compiled: the state of each policy after a use, and the next victim. Imports numba.
+"""Replacement within one set, compiled: the state of each policy after a use, and the next victim.
 
 Sets of LRU, FIFO, LIP and BIP are lists whose last line is the next victim; other policies keep a mark per way.
 """

@@ -1,21 +1,26 @@
-"""Compilation of inner loops, their arrays and their random numbers. Imports numba: import it only to simulate.
+"""Compilation of inner loops, their arrays and their random numbers.
 
-Compiled functions take arrays of fixed types (contiguous, writeable), so that each is compiled once and then found in
-numba's cache on disk. That cache notices changes only in the file of the called function; a digest of all modules of
-its folder is part of its place: keep an inner loop, with everything it calls, in one folder.
+Machine code is kept on disk. A later process links it with llvmlite alone: numba takes a second to import and to load
+from its own cache.
+
+Compiled functions take arrays of fixed types (contiguous, writeable), so that each is compiled once. A digest of all
+modules of its folder is part of the name of its file: keep an inner loop, with everything it calls, in one folder.
 """
 
+import ctypes
 import hashlib
 import inspect
 import os
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import cache, cached_property, wraps
+from importlib.metadata import version
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
-import numba
 import numpy as np
-from numba import njit
+from llvmlite import binding
 from numpy.typing import NDArray
 
 from gpudissect.cache_folder import cache_folder, private_folder
@@ -26,11 +31,12 @@ I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 F64 = NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., Any])
-config: Any = numba.config
 
 # Divisions need no test for zero. Without numba's runtime (_nrt) nothing can be allocated, and in return arrays are not
 # reference-counted, which took two thirds of the time.
-OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "nogil": True}
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_RESULTS: dict[str, Any] = {"int64": ctypes.c_int64, "float64": ctypes.c_double, "none": ctypes.c_void_p}
+_lock = Lock()
 
 
 class Arrays(NamedTuple):
@@ -60,40 +66,73 @@ class Arrays(NamedTuple):
 
 
 def compiled(function: Function) -> Function:
-    """Compile a function that Python calls, or load it from an earlier process's compilation."""
-    beside = Path(inspect.getfile(function)).parent / "__pycache__"
-    folder = _numba_folder(beside)
-    if folder is None:
-        return called(function)
-    configured = config.CACHE_DIR
-    config.CACHE_DIR = str(folder / _digest(Path(inspect.getfile(function)).parent))  # read when numba decorates
-    try:
-        cached: Any = njit(cache=True, **OPTIONS)(function)
-    except RuntimeError:  # no folder can be written to
-        return called(function)
-    finally:
-        config.CACHE_DIR = configured
-    if cached is function:  # NUMBA_DISABLE_JIT is set
+    """Compile a function that Python calls, or load it from an earlier process's compilation. It runs without the GIL.
+
+    Arguments are numbers, arrays and tuples of these; it is compiled for each combination of their types.
+    """
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         return function
-    # Where numba cannot write to this folder, it uses others, which are not checked.
-    return cached if Path(cached.stats.cache_path).is_relative_to(folder) else called(function)
+    linked: dict[str, Callable[[list[Any]], Any]] = {}
+
+    @wraps(function)
+    def call(*arguments: Any) -> Any:
+        types, values = list[str](), list[Any]()
+        _flatten(arguments, types, values)
+        key = " ".join(types)
+        with _lock:
+            if key not in linked:
+                linked[key] = _link(_machine_code(function, arguments, key), values)
+        return linked[key](values)
+
+    return call  # type: ignore[return-value]
+
+
+def _flatten(arguments: Iterable[Any], types: list[str], values: list[Any]) -> None:
+    """Append types, and what numba passes: of an array two null pointers, size, item size, address, shape, strides."""
+    for each in arguments:
+        if isinstance(each, tuple):
+            types.append("(")
+            _flatten(each, types, values)
+            types.append(")")
+        elif isinstance(each, np.ndarray):
+            types.append(f"{each.dtype.str}{each.ndim}{each.flags.c_contiguous:d}{each.flags.writeable:d}")
+            values += (0, 0, each.size, each.itemsize, each.ctypes.data, *each.shape, *each.strides)
+        else:
+            types.append(np.dtype(type(each)).str)
+            values.append(float(each) if isinstance(each, float) else int(each))
+
+
+def _machine_code(function: Callable[..., Any], arguments: tuple[Any, ...], key: str) -> bytes:
+    """Lines with the symbol and the type of the result, and object file of a function for arguments of these types."""
+    source = Path(inspect.getfile(function))
+    folder = _folder(source.parent / "__pycache__")
+    name = hashlib.sha256(f"{_origin(source.parent)} {key}".encode()).hexdigest()[:16]
+    file = folder and folder / f"{source.stem}.{function.__name__}-{name}.o"
+    if file and file.exists():
+        return file.read_bytes()
+    code = _compile(function, arguments)
+    if file:
+        part = file.with_suffix(f".{os.getpid()}")  # others may read the file at any time
+        with suppress(OSError):
+            part.write_bytes(code)
+            part.replace(file)
+    return code
 
 
 @cache
-def _digest(folder: Path) -> str:
-    """Of all modules of a folder."""
-    found = hashlib.sha256()
-    for file in sorted(folder.glob("*.py")):
-        found.update(file.read_bytes())
-    return found.hexdigest()[:16]
+def _origin(folder: Path) -> str:
+    """What determines machine code besides the types of arguments: modules of a folder, the compiler, the CPU."""
+    found = hashlib.sha256(b"".join(file.read_bytes() for file in [Path(__file__), *sorted(folder.glob("*.py"))]))
+    features = binding.get_host_cpu_features().flatten()
+    return f"{found.hexdigest()} {version('numba')} {version('llvmlite')} {binding.get_host_cpu_name()} {features}"
 
 
-def _numba_folder(beside: Path) -> Path | None:
-    """Folder for numba's cache, whose files are unpickled; None if there is no safe one.
+def _folder(beside: Path) -> Path | None:
+    """Folder for machine code, which runs when it is found there; None if there is no safe one.
 
     `beside`, Python's own cache of the source, needs no check: who can write there can also replace bytecode.
     """
-    if config.CACHE_DIR and (configured := private_folder(Path(config.CACHE_DIR))):
+    if (chosen := os.environ.get("NUMBA_CACHE_DIR")) and (configured := private_folder(Path(chosen))):
         return configured
     try:
         beside.mkdir(exist_ok=True)
@@ -102,14 +141,64 @@ def _numba_folder(beside: Path) -> Path | None:
     return beside if os.access(beside, os.W_OK) else cache_folder("numba")
 
 
+def _compile(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
+    from numba import njit, typeof
+
+    dispatcher = njit(**OPTIONS)(function)
+    types = tuple(map(typeof, arguments))
+    dispatcher.compile(types)
+    found = dispatcher.overloads[types]
+    code: bytes = found.library.serialize_using_object_code()[2][0]
+    return f"{found.fndesc.llvm_func_name}\n{found.signature.return_type}\n".encode() + code
+
+
+def _link(machine_code: bytes, values: Iterable[Any]) -> Callable[[list[Any]], Any]:
+    """A function of flat arguments like `values`."""
+    symbol, result, code = machine_code.split(b"\n", 2)
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    target = binding.Target.from_default_triple().create_target_machine()
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), target)
+    engine.add_object_file(binding.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    types = [ctypes.c_double if isinstance(each, float) else ctypes.c_int64 for each in values]
+    prototype = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *types)
+    native = prototype(engine.get_function_address(symbol.decode()))
+
+    def call(values: list[Any], engine: Any = engine) -> Any:  # the engine owns the code
+        returned, error = _RESULTS[result.decode()](), ctypes.c_void_p()
+        if native(ctypes.addressof(returned), ctypes.addressof(error), *values) > 0:
+            raise ValueError(f"{symbol.decode()} failed: arrays of other shapes than it takes")
+        return returned.value
+
+    return call
+
+
+class _Callee:
+    """A function that compiled functions call; numba asks for its type when it compiles one of them."""
+
+    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+        self.function, self.options = function, options
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
+
+    @cached_property
+    def _numba_type_(self) -> Any:
+        from numba import njit
+
+        self.dispatcher = njit(**OPTIONS, **self.options)(self.function)
+        return self.dispatcher._numba_type_  # a weak reference
+
+
 def inlined(function: Function) -> Function:
     """Compile a function into each of its callers."""
-    return njit(forceinline=True, **OPTIONS)(function)  # type: ignore[no-any-return]
+    return _Callee(function, forceinline=True)  # type: ignore[return-value]
 
 
 def called(function: Function) -> Function:
-    """Compile a function in every process: one that compiled functions call rarely."""
-    return njit(**OPTIONS)(function)  # type: ignore[no-any-return]
+    """Compile a function once for all of its callers: one that compiled functions call rarely."""
+    return _Callee(function)  # type: ignore[return-value]
 
 
 @inlined

@@ -22,7 +22,7 @@ The latency of an access is that of the place that served it plus all penalties;
 `Distance`, plus the cycles of its SM and slice. Every SM has its own caches, except those of scope GPU, and of a cache
 with several copies a warp uses number ``warp mod copies`` (MT22 s4.6). The TLBs belong to the whole GPU.
 
-The first model in a process loads numba, about half a second (and compiles, the first time ever).
+The first model ever compiles for some seconds.
 """
 
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
 """A streaming multiprocessor, cycle by cycle: schedulers, pipelines, banks and the queue before memory.
 
-`description` describes it and counts bank passes, `engine` runs warps and loads numba only then.
+`description` describes it and counts bank passes, `engine` runs warps and compiles only then.
 """

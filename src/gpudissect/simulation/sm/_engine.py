@@ -1,4 +1,4 @@
-"""The compiled inner loop of an SM. Imports numba: import it only to simulate.
+"""The compiled inner loop of an SM.
 
 Time advances from one cycle at which a scheduler may issue to the next. All state is in flat arrays of the caller;
 their columns have names here.
