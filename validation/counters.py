@@ -25,9 +25,10 @@ from gpudissect.explanation.profile import read_profile
 
 PIPES = ("alu", "fma", "fp64", "xu", "lsu", "uniform", "cbu", "adu")
 STALLS = (
-    "barrier branch_resolving dispatch_stall drain imc_miss lg_throttle long_scoreboard math_pipe_throttle membar "
-    "mio_throttle no_instruction not_selected selected short_scoreboard sleeping wait"
-).split()
+    *("barrier", "branch_resolving", "dispatch_stall", "drain", "imc_miss", "lg_throttle", "long_scoreboard"),
+    *("math_pipe_throttle", "membar", "mio_throttle", "no_instruction", "not_selected", "selected"),
+    *("short_scoreboard", "sleeping", "wait"),
+)
 COUNTED = {
     "smsp__inst_executed.sum": "executed",
     **{f"smsp__inst_executed_pipe_{pipe}.sum": pipe for pipe in PIPES},

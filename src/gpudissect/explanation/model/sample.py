@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from gpudissect.explanation.model.phases import Events, no_events
 from gpudissect.explanation.rows import distinct_rows
 
-LOCAL_LINE, LOCAL_LINE_BITS = 1 << 55, 17  # number of the first line of local memory; bits of those of a warp
 RECENT = 64  # requests of a warp after which what it requested may have left the L2
 Ints = NDArray[np.int64]
 

@@ -27,7 +27,8 @@ from gpudissect.explanation.model.requests import (
     tag_passes,
 )
 from gpudissect.explanation.model.retries import Contention, contention_of
-from gpudissect.explanation.model.sample import LOCAL_LINE, LOCAL_LINE_BITS, sample_of
+from gpudissect.explanation.model.sample import sample_of
+from gpudissect.explanation.model.sm.engine import LOCAL_LINE, LOCAL_LINE_BITS
 from gpudissect.explanation.packing import SHARED, Trace
 from gpudissect.explanation.rows import distinct_in_rows, distinct_rows
 from gpudissect.machine_code.program import Program

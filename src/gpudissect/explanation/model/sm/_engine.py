@@ -1,4 +1,4 @@
-"""The compiled loop that runs the warps of one SM by instructions. Imports numba: import it only to simulate.
+"""The compiled loop that runs the warps of one SM by instructions.
 
 All warps of a kernel follow one path, or a few, through its machine code. Time advances from one cycle at which a
 scheduler may issue to the next. A scheduler goes on with the warp that issued last while it can. Then comes the oldest

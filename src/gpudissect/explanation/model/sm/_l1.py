@@ -1,4 +1,4 @@
-"""The L1 of the simulated SM, compiled. Imports numba: import it only to simulate.
+"""The L1 of the simulated SM, compiled.
 
 Tags are set-associative. Room for lines is one pool, smaller than the tags if shared memory takes a part of the array:
 on an H200 and an H100 an L1 of 21 KiB holds any 164 lines, of which one sector or all are touched. A line takes room

@@ -1,13 +1,13 @@
-"""Requests of the simulated SM to the L1, the L2 and device memory, compiled. Imports numba."""
+"""Requests of the simulated SM to the L1, the L2 and device memory, compiled."""
 
 import math
 
 import numpy as np
 
-from gpudissect.explanation.model.sample import LOCAL_LINE, LOCAL_LINE_BITS
 from gpudissect.explanation.model.sm import _state as column
 from gpudissect.explanation.model.sm._l1 import NONE, fill, find, insert, use, victim
 from gpudissect.explanation.model.sm._state import Float, Int, State
+from gpudissect.explanation.model.sm.engine import LOCAL_LINE, LOCAL_LINE_BITS
 from gpudissect.simulation.cache.compiled import F64, I64, inlined
 
 MIN_HISTORY, MAX_LOAD = 2000.0, 0.85  # cycles from which on the load of memory is known; beyond, its queue limits

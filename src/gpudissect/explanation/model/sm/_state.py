@@ -1,4 +1,4 @@
-"""The state of the simulated SM: flat arrays of the caller, whose columns have names here. Imports numba."""
+"""The state of the simulated SM: flat arrays of the caller, whose columns have names here."""
 
 from typing import NamedTuple
 

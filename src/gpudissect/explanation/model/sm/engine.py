@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gpudissect.explanation.model.sm._l1 import L1
     from gpudissect.explanation.model.sm._state import Loads, Phases
 
+LOCAL_LINE, LOCAL_LINE_BITS = 1 << 55, 17  # number of the first line of local memory; bits of those of a warp
 Floats = NDArray[np.float64]
 
 
