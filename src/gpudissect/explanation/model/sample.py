@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from gpudissect.explanation.model.phases import Events, no_events
 from gpudissect.explanation.rows import distinct_rows
 
+MIN_SHARED, MAX_RETURNS = 0.5, 0.05  # of the lines of an access that goes through lines of all blocks
 RECENT = 64  # requests of a warp after which what it requested may have left the L2
 Ints = NDArray[np.int64]
 
@@ -33,6 +34,7 @@ class Sample:
 
     is_alone: NDArray[np.bool_] = field(repr=False)  # no other block of the sample, also on other SMs, touches the line
     access: Ints = field(repr=False)  # index of the access
+    is_swept: NDArray[np.bool_] = field(repr=False)  # (accesses,): see `_swept`
     events: Events = field(default_factory=no_events, repr=False)  # on barriers in memory, of the same warps
 
     @property
@@ -63,7 +65,9 @@ class Sample:
 def empty_sample() -> Sample:
     """A sample without loads."""
     none, no_access = np.zeros(0, dtype=np.int64), np.zeros((1, 0), dtype=np.int64)
-    return Sample(no_access, no_access, np.zeros(1, dtype=np.int64), *(none,) * 4, none.astype(bool), none)
+    return Sample(
+        no_access, no_access, np.zeros(1, dtype=np.int64), *(none,) * 4, none.astype(bool), none, none.astype(bool)
+    )
 
 
 def sample_of(rows: Ints, blocks: Ints, accesses: int, sectors_per_line: int) -> Sample:
@@ -102,7 +106,23 @@ def sample_of(rows: Ints, blocks: Ints, accesses: int, sectors_per_line: int) ->
         is_shared=np.isin(found[:, 4], shared).astype(np.int64),
         is_alone=~np.isin(found[:, 4], _of_several(line, anywhere[rows[:, 2]])),
         access=np.ascontiguousarray(found[:, 1]),
+        is_swept=_swept(found, np.cumsum(is_first), np.isin(found[:, 4], shared), accesses),
     )
+
+
+def _swept(found: Ints, request: Ints, is_shared: NDArray[np.bool_], accesses: int) -> NDArray[np.bool_]:
+    """Accesses with which warps of all blocks go through the same lines and return to none, shape (accesses,).
+
+    `request`: number of the request of each row.
+    """
+    order = np.lexsort((request, found[:, 4], found[:, 1], found[:, 0]))
+    key, number = found[order][:, [0, 1, 4]], request[order]
+    returns = np.zeros(len(found), dtype=bool)
+    returns[1:] = (key[1:] == key[:-1]).all(axis=1) & (np.diff(number) > 1)
+    rows, returned, shared = (
+        np.bincount(found[:, 1], weights, accesses) for weights in (None, returns[np.argsort(order)], is_shared)
+    )
+    return np.asarray((shared > MIN_SHARED * rows) & (returned <= MAX_RETURNS * rows))
 
 
 def _new_sectors(block: Ints, found: Ints, bits: Ints, sectors_per_line: int) -> Ints:

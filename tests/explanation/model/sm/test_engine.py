@@ -130,7 +130,7 @@ def sampled(*requests):
     edges = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     begins, ends = np.zeros((1, 1), dtype=np.int64), np.full((1, 1), len(requests))
     ones, zeros = np.ones_like(lines), np.zeros_like(lines)
-    return Sample(begins, ends, edges, lines, ones, ones, zeros, ones.astype(bool), zeros)
+    return Sample(begins, ends, edges, lines, ones, ones, zeros, ones.astype(bool), zeros, ones.astype(bool))
 
 
 def run_sampled(requests, room, level="l2", waits=1, warps=1, sm=SM):

@@ -90,15 +90,23 @@ def _count(sectors: Int) -> Int:
 
 
 @inlined
-def _sampled(state: State, w: Int, row: F64) -> tuple[Int, Int]:
-    """The next sampled request of an access of warp `w`, and what its lines have that no other block touches."""
+def _sampled(state: State, w: Int, row: F64, now: Float) -> tuple[Int, Int]:
+    """The next sampled request of an access of warp `w`, and what its lines have that no other block touches.
+
+    A path with fewer turns of loops than the kernel skips requests, whose lines are put into the L1 without waiting.
+    """
     loads, slot, access = state.loads, state.warps[w, column.W_SLOT], np.int64(row[column.ACCESS])
     begin, count = loads.begins[slot, access], loads.ends[slot, access] - loads.begins[slot, access]
-    lap, number = loads.cursors[w, access] // count, begin + loads.cursors[w, access] % count
+    turn, stride = loads.cursors[w, access], loads.strides[slot, access]
+    last = np.int64(turn * stride)
+    lap, number = (np.int64((turn + 1) * stride) - 1) // count, begin + (np.int64((turn + 1) * stride) - 1) % count
     loads.cursors[w, access] += 1
     if lap > 0 and row[column.IS_WHOLE] > 0.0:
         lap, number = 0, begin + count - 1
-    return number, (state.warps[w, column.W_LAP] * LAPS + lap) << LINE_BITS
+    fresh = (state.warps[w, column.W_LAP] * LAPS + lap) << LINE_BITS
+    for skipped in range(max(begin, begin + last - lap * count), number):
+        _put(state, w, skipped, fresh, now)
+    return number, fresh
 
 
 @inlined
@@ -112,12 +120,18 @@ def _line(state: State, w: Int, at: Int, fresh: Int) -> int:
 
 @inlined
 def write(state: State, w: Int, instruction: Int, now: Float) -> None:
-    """Put the sectors that a sampled store of warp `w` writes whole into the L1, if it has room without waiting.
+    """Put the sectors that a sampled store of warp `w` writes whole into the L1.
 
     A load that follows hits the L1 (H100: global and local memory). The store goes on to the L2 as well.
     """
-    row, loads, l1 = state.instructions[instruction], state.loads, state.l1
-    number, fresh = _sampled(state, w, row)
+    number, fresh = _sampled(state, w, state.instructions[instruction], now)
+    _put(state, w, number, fresh, now)
+
+
+@inlined
+def _put(state: State, w: Int, number: Int, fresh: Int, now: Float) -> None:
+    """Put the sectors of a sampled request of warp `w` into the L1, those for which it has room without waiting."""
+    loads, l1 = state.loads, state.l1
     for at in range(loads.lines[number], loads.lines[number + 1]):
         line = _line(state, w, at, fresh)
         place = find(l1, line)
@@ -141,7 +155,7 @@ def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Flo
     168 serves so many as if each took the latency of memory (H200).
     """
     row, loads, l1 = state.instructions[instruction], state.loads, state.l1
-    number, fresh = _sampled(state, w, row)
+    number, fresh = _sampled(state, w, row, start)
     done, missed, missed_sectors, of_memory = start + row[column.LATENCY], 0, 0, 0
     for at in range(loads.lines[number], loads.lines[number + 1]):
         line = _line(state, w, at, fresh)

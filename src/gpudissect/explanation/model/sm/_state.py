@@ -105,6 +105,7 @@ class Loads(NamedTuple):
     sectors: I64
     new: I64
     is_shared: I64
+    strides: F64  # (sampled warps, accesses), requests of the sample for each on the path, at least 1
     cursors: I64  # (warps, accesses), requests of each access so far in this block; modified
     seen: F64  # (instructions, 4), out: requests, those that missed, lines and sectors that missed
 

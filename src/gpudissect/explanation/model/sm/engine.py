@@ -198,7 +198,23 @@ def _loads(work: Work, warps: int) -> "Loads":
     sample = work.sample
     arrays = (sample.begins, sample.ends, sample.lines, sample.number, sample.sectors, sample.new, sample.is_shared)
     cursors = np.zeros((warps, sample.begins.shape[1]), dtype=np.int64)
-    return Loads(*arrays, cursors, np.zeros((len(work.steps), 4)))
+    return Loads(*arrays, _strides(work), cursors, np.zeros((len(work.steps), 4)))
+
+
+def _strides(work: Work) -> Floats:
+    """Requests of each sampled warp and access for each that the path has, at least 1."""
+    requests = (work.sample.ends - work.sample.begins).astype(np.float64)
+    order = np.resize(work.order or range(len(work.paths)), max(len(work.order), len(requests)))
+    counts = np.array([np.bincount(path, minlength=len(work.steps)) for path in work.paths])
+    made, executed = np.zeros((len(work.paths), requests.shape[1])), np.zeros_like(requests)
+    for index, step in enumerate(work.steps):
+        if step.access is not None:
+            made[:, step.access] += counts[:, index] * step.made
+    for slot in range(len(requests)):
+        executed[slot] = made[order[slot :: len(requests)]].mean(axis=0)
+    return np.divide(requests, executed, out=np.ones_like(requests), where=(executed > 0) & work.sample.is_swept).clip(
+        1.0
+    )
 
 
 def _phases(work: Work, warps: int, resident: int) -> "Phases":
