@@ -1,15 +1,17 @@
 """Paths of warps through machine code, from how often its blocks run.
 
-A warp walks the blocks of a function in their order and each loop as often as it is entered, as many times as it
-turns. Sampled warps have each block as often as their trace has the PTX block that it comes from, relative to the mean.
-Counts that are no whole numbers are spread evenly over the passes of a warp and over warps with the same trace: of two
-ways that half of them take each, a warp has one. Where a warp diverges it executes both, one after the other.
+A warp walks the blocks of a function in their order, those of a called function after the block that calls it, and each
+loop as often as it is entered, as many times as it turns. Sampled warps have each block as often as their trace has the
+PTX block that it comes from, relative to the mean. Counts that are no whole numbers are spread evenly over the passes
+of a warp and over warps with the same trace: of two ways that half of them take each, a warp has one. Where a warp
+diverges it executes both, one after the other.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,19 +134,27 @@ def _limits(walker: "_Walker", max_length: float) -> Floats:
 
 
 class _Walker:
-    """Blocks and loops of each loop (None: of a function), and how often a warp enters and turns."""
+    """Blocks and loops of each loop, and how often a warp enters and turns.
+
+    `inside` and `above`: the loop around each block and each loop; outside of loops the complement of the entry of a
+    called function, None in the kernel. `calls`: executions of a called function for each call, by its entry.
+    """
 
     def __init__(self, program: Program, counts: MachineCounts, frequency: Floats) -> None:
         self.program, self.frequency = program, frequency
         loops, flow = program.loops.loops, program.flow
         self.depths = [_depth(program, number) for number in range(len(loops))]
         self.children = defaultdict[int | None, list[tuple[str, int]]](list)
+        self.calls = _calls(program, frequency)
         headers = {loop.header: number for number, loop in enumerate(loops)}
+        function = [max(entry for entry in (0, *flow.entries) if entry <= n) for n in range(len(flow.blocks))]
+        outside = [~entry if entry in self.calls else None for entry in function]
+        self.inside = [outside[n] if loop is None else loop for n, loop in enumerate(program.loops.innermost)]
+        self.above = [outside[loop.header] if loop.parent is None else loop.parent for loop in loops]
         for block in flow.order:
-            inside = program.loops.innermost[block]
             if block in headers:
-                self.children[loops[headers[block]].parent].append(("loop", headers[block]))
-            self.children[inside].append(("block", block))
+                self.children[self.above[headers[block]]].append(("loop", headers[block]))
+            self.children[self.inside[block]].append(("block", block))
         predecessors = flow.predecessors()
         self.turns = np.ones(len(loops))
         self.entries = np.zeros(len(loops))
@@ -178,26 +188,29 @@ class _Walker:
         blocks, total = self.program.flow.blocks, 0.0
         for kind, number in self.children[parent]:
             if kind == "block":
-                total += self._rate(parent, self.frequency[number]) * (blocks[number].end - blocks[number].start)
+                size = float(blocks[number].end - blocks[number].start)
+                callee = blocks[number].callee
+                if callee in self.calls:
+                    size += self.calls[callee] * self._length(~callee, turns)
+                total += self._rate(parent, self.frequency[number]) * size
             else:
                 passes = self._rate(parent, self.entries[number]) * turns[number]
                 total += passes * self._length(number, turns)
         return total
 
     def _rate(self, parent: int | None, frequency: float) -> float:
-        """Executions for each turn of the loop around, or for each warp."""
+        """Executions for each turn of the loop around, for each call of the function, or for each warp."""
         if parent is None:
             return frequency
-        around = self.frequency[self.program.loops.loops[parent].header]
+        around = self.frequency[~parent if parent < 0 else self.program.loops.loops[parent].header]
         return frequency / around if around > 0 else 0.0
 
     @property
     def is_uniform(self) -> bool:
         """Whether all executions of a pass are whole numbers, so that all warps have one path."""
-        loops, innermost = self.program.loops.loops, self.program.loops.innermost
-        blocks = [self._rate(innermost[block], self.frequency[block]) for block in self.program.flow.order]
-        entries = [self._rate(loop.parent, self.entries[number]) for number, loop in enumerate(loops)]
-        amounts = (*blocks, *entries, *self.turns[self.entries > 0])
+        blocks = [self._rate(self.inside[block], self.frequency[block]) for block in self.program.flow.order]
+        entries = [self._rate(loop, self.entries[number]) for number, loop in enumerate(self.above)]
+        amounts = (*blocks, *entries, *self.turns[self.entries > 0], *self.calls.values())
         return all(abs(amount - round(amount)) < _ROUNDING * max(1.0, amount) for amount in amounts)
 
     def _phases(self, phase: float) -> list[float]:
@@ -215,21 +228,20 @@ class _Walker:
     def _rates_of_copies(self) -> dict[int | None, list[float]]:
         """By loop, how often an iteration makes bulk copies, if not each does: the last ones have none to make."""
         found = defaultdict[int | None, list[float]](list)
-        loops, innermost = self.program.loops.loops, self.program.loops.innermost
         for number, block in enumerate(self.program.flow.blocks):
             if any(each.opcode == COPY for each in self.program.instructions[block.start : block.end]):
-                loop = innermost[number]
-                while loop is not None:
+                loop = self.inside[number]
+                while loop is not None and loop >= 0:
                     rate = self._rate(loop, self.frequency[number])
                     found[loop] += [rate] if rate < 1 else []
-                    loop = loops[loop].parent
+                    loop = self.above[loop]
         return found
 
     def path(self, kept: Floats, max_length: int, phase: float) -> Ints:
         """The path with a share `kept` of the turns of each loop; the block that exceeds `max_length` ends it."""
         blocks, phases = self.program.flow.blocks, self._phases(phase)
         spans = [np.arange(block.start, block.end, dtype=np.int64) for block in blocks]
-        owed = {("block", number): each for number, each in enumerate(phases)}
+        owed = {(kind, number): each for number, each in enumerate(phases) for kind in ("block", "call")}
         owed |= {
             (kind, number): phases[loop.header]
             for number, loop in enumerate(self.program.loops.loops)
@@ -250,6 +262,11 @@ class _Walker:
                         length += spans[number].size
                         if length > max_length:
                             return False
+                        callee = blocks[number].callee
+                        if callee in self.calls:
+                            for _ in range(_take(owed, ("call", number), self.calls[callee])):
+                                if not run(~callee):
+                                    return False
                         continue
                     turns = _take(owed, ("turn", number), kept[number] * self.turns[number])
                     for each in range(turns):
@@ -259,6 +276,17 @@ class _Walker:
 
         run(None)
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+def _calls(program: Program, frequency: Floats) -> dict[int, float]:
+    """Executions of each function for each call of it, by its entry, if it calls none itself."""
+    blocks, found = program.flow.blocks, dict[int, float]()
+    bounds = [*program.flow.entries, len(blocks)]
+    for entry, end in pairwise(bounds[1:]):
+        called = sum(frequency[number] for number, block in enumerate(blocks) if block.callee == entry)
+        if called > _ROUNDING and all(block.callee is None for block in blocks[entry:end]):
+            found[entry] = frequency[entry] / called
+    return found
 
 
 def _depth(program: Program, loop: int) -> int:
