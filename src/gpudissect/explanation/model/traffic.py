@@ -181,16 +181,10 @@ def _contiguous(access: Accessed) -> _Group:
 
 
 def _sectors(index: int, group: _Group) -> NDArray[np.int64]:
-    """Rows of access, request, warp, position, sector: one for each sector that a request loads or writes.
-
-    Sectors that are written in part do not count, except in local memory, of which a lane loads what it has written.
-    """
+    """Rows of access, request, warp, position, sector: one for each different sector of each request."""
     pieces = np.arange(0, group.access.size, SECTOR, dtype=np.uint64)
     touched = ((group.addresses[:, :, None] + pieces) // np.uint64(SECTOR)).astype(np.int64)
     sectors, is_first = distinct_in_rows(touched.reshape(len(touched), -1), np.repeat(group.lanes, pieces.size, axis=1))
-    if group.access.kind == "store" and group.access.space != "local":
-        lanes = (sectors[:, None, :] == sectors[:, :, None]) & group.lanes[:, None, :]
-        is_first &= lanes.sum(axis=2) * group.access.size >= SECTOR
     of = np.nonzero(is_first)[0]
     return np.stack([np.full(len(of), index), of, group.warps[of], group.positions[of], sectors[is_first]], axis=1)
 

@@ -105,7 +105,7 @@ def _sampled(state: State, w: Int, row: F64, now: Float) -> tuple[Int, Int]:
         lap, number = 0, begin + count - 1
     fresh = (state.warps[w, column.W_LAP] * LAPS + lap) << LINE_BITS
     for skipped in range(max(begin, begin + last - lap * count), number):
-        _put(state, w, skipped, fresh, now)
+        _put(state, w, row, skipped, fresh, now)
     return number, fresh
 
 
@@ -120,16 +120,17 @@ def _line(state: State, w: Int, at: Int, fresh: Int) -> int:
 
 @inlined
 def write(state: State, w: Int, instruction: Int, now: Float) -> None:
-    """Put the sectors that a sampled store of warp `w` writes whole into the L1.
+    """Put the lines of a sampled store of warp `w` into the L1; the store goes on to the L2 as well.
 
-    A load that follows hits the L1 (H100: global and local memory). The store goes on to the L2 as well.
+    A load of bytes that were written hits the L1, one of other bytes of the sector does not (H100).
     """
-    number, fresh = _sampled(state, w, state.instructions[instruction], now)
-    _put(state, w, number, fresh, now)
+    row = state.instructions[instruction]
+    number, fresh = _sampled(state, w, row, now)
+    _put(state, w, row, number, fresh, now)
 
 
 @inlined
-def _put(state: State, w: Int, number: Int, fresh: Int, now: Float) -> None:
+def _put(state: State, w: Int, row: F64, number: Int, fresh: Int, now: Float) -> None:
     """Put the sectors of a sampled request of warp `w` into the L1, those for which it has room without waiting."""
     loads, l1 = state.loads, state.l1
     for at in range(loads.lines[number], loads.lines[number + 1]):
@@ -143,7 +144,8 @@ def _put(state: State, w: Int, number: Int, fresh: Int, now: Float) -> None:
             fill(l1, place, now)
         else:
             use(l1, place)
-        l1.sectors[place] |= loads.sectors[at]
+        if row[column.FILLS] > 0.0 or row[column.KIND] == column.LOAD:
+            l1.sectors[place] |= loads.sectors[at]
 
 
 @inlined

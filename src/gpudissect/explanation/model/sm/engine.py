@@ -97,6 +97,7 @@ class Step:
     operands: Reads = NO_READS
     asynchronous: Asynchronous = SYNCHRONOUS
     operand_interval: float = 0.0  # cycles of shared memory that read the operands of a matrix instruction
+    fills: bool = False  # a store after which its sectors hit the L1
     bypasses: bool = False  # its lines are not in the L1
     operation: int | None = None  # of the barriers in memory
     size: float = 1.0  # mean bytes of a bulk copy
@@ -248,5 +249,5 @@ def _row(sm: Sm, step: Step) -> list[float]:
         *(shared, step.shared_interval, step.latency, step.read_latency, KINDS.index(step.kind), step.in_sm),
         *(step.in_l2, step.l2_bytes, step.l2_more, step.l2_written, step.dram_bytes, step.link_bytes, step.far),
         *(access, step.is_whole, max(1, step.stall) + step.jump, *step.operands, step.bypasses, *asynchronous),
-        *(step.operand_interval, operation, step.size, step.fits, step.tag_interval, step.made),
+        *(step.operand_interval, operation, step.size, step.fits, step.tag_interval, step.made, step.fills),
     ]
