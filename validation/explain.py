@@ -35,13 +35,13 @@ PAGE = ROOT / "docs" / "validation-explain.md"
 GPUS = {"h200": "H200", "h100": "H100"}
 GROUPS = (
     *("tuning", "held out", "development", "unseen", "second unseen", "third unseen", "fourth unseen", "fifth unseen"),
-    *("sixth unseen", "seventh unseen"),
+    *("sixth unseen", "seventh unseen", "eighth unseen"),
 )
 MAX_ERROR = 0.35
 """Largest error of a predicted time, relative to the measured one, for all kernels except `BEYOND`."""
 BEYOND = frozenset(
     (
-        *("block_sparse_multiply", "lz_matches", "miller_rabin", "mri_q", "packet_scan", "ray_march"),
+        *("block_sparse_multiply", "huffman_decode", "lz_matches", "mri_q", "packet_scan", "ray_march"),
         "sliding_maximum",
     )
 )
@@ -76,16 +76,19 @@ times on the H200.
 | fifth unseen, H100 | the same | 20.7 % | 12.9 % | 58.6 % | 85 % |
 | sixth unseen, H200 | the next, with most changes for the fifth group | 18.3 % | 13.3 % | 41.1 % | 55 % |
 | sixth unseen, H100 | the same | 17.5 % | 10.9 % | 43.0 % | 55 % |
-| **seventh unseen, H200** | **before the changes for this group** | **20.3 %** | **10.2 %** | **69.6 %** | **81 %** |
-| **seventh unseen, H100** | **the same** | **19.9 %** | **9.0 %** | **69.6 %** | **95 %** |
+| seventh unseen, H200 | before the changes for this group | 20.3 % | 10.2 % | 69.6 % | 81 % |
+| seventh unseen, H100 | the same | 19.9 % | 9.0 % | 69.6 % | 95 % |
+| **eighth unseen, H100** | **after these changes** | **19.9 %** | **7.0 %** | **44.6 %** | **210 %** |
 
 The bracket of ±30 % around these first predictions contained 82 % (H200) and 84 % (H100) of the measured times of
-`third unseen`, 68 % and 85 % of `fourth unseen`, 75 % and 72 % of `fifth unseen`, 76 % of `sixth unseen` and 80 % of
-`seventh unseen`. In each group the largest errors are those of a few kernels. Of the 12 kernels of `seventh unseen`,
-eight have a mean error of at most 18 %. The other four: in `miller_rabin` (-76 %), diverged lanes call a
-compiler-generated function, which was counted as if the lanes had converged; in `bloom_insert` (-41 %), three of seven
-iterations of a loop were not counted; `block_sparse_multiply` (+30 %) and `haar_wavelet` (+37 %) keep the load/store
-pipe busier than the model allowed.
+`third unseen`, 68 % and 85 % of `fourth unseen`, 75 % and 72 % of `fifth unseen`, 76 % of `sixth unseen`, 80 % of
+`seventh unseen` and 86 % of `eighth unseen`. The eighth group was recorded on the H100 only. In each group the largest
+errors are those of a few kernels. Of the 12 kernels of `seventh unseen`, eight have a mean error of at most 18 %. The
+other four: in `miller_rabin` (-76 %), diverged lanes call a compiler-generated function, which was counted as if the
+lanes had converged; in `bloom_insert` (-41 %), three of seven iterations of a loop were not counted;
+`block_sparse_multiply` (+30 %) and `haar_wavelet` (+37 %) keep the load/store pipe busier than the model allowed. Of
+the 12 kernels of `eighth unseen`, ten have a mean error of at most 16 %, and `huffman_decode` has 23 %. In
+`label_propagation` (+129 %), most loads and stores have a false predicate, which was not counted.
 
 The changes in response to the third group: each simulated warp executes what a sampled warp executed (`cholesky`, where
 one warp of each block does most of the work, -38 %; `string_search`, +10 %); branches whose two directions were
@@ -123,6 +126,11 @@ In response to the seventh group: the queue in front of the load/store pipe hold
 (`motion_search`, `block_sparse_multiply`); atomics show how often each copy of a loop runs (`bloom_insert`, from -41 %
 to a mean absolute error of 3 %); compiler-generated functions are as diverged as their calls (`miller_rabin`, -76 to
 -34 %).
+
+In response to [hardware counters](validation-counters.md) of 128 kernels, and to the eighth group: the pipes of some
+instructions, false predicates, elected atomics, tags and data of the L1 apart, stores in the L1. Two more errors were
+found with them: a path with fewer turns of a loop than the kernel swept only a part of the lines (`mri_q`), and called
+functions were not at the place of their call (`miller_rabin`, a mean absolute error of 34 to 13 %).
 
 Fitted to kernels: the cost of constant loads, the rate of scattered stores, the interval between lines from the L2, the
 rise of memory latency with load if reads and writes are mixed, the rise of the latency of the L2, the rate at which it
@@ -269,7 +277,7 @@ def page(rows: Sequence[Row]) -> str:
     text += "\n## Absolute errors\n\n| GPU | kernels | model | mean | median | 90 % within | worst |\n"
     text += "| --- | --- | --- | --- | --- | --- | --- |\n"
     for gpu, name in GPUS.items():
-        for half in (*(group for group in GROUPS if group in {row.half for row in rows}), "all"):
+        for half in (*(group for group in GROUPS if group in {row.half for row in rows if row.gpu == gpu}), "all"):
             chosen = [row for row in rows if row.gpu == gpu and half in (row.half, "all")]
             for model in MODELS:
                 text += f"| {name} | {half} | {model} | {summary(chosen, model)} |\n"
@@ -277,16 +285,21 @@ def page(rows: Sequence[Row]) -> str:
         "\n## By kernel\n\nMean absolute error of `explain`, the error farthest from zero, and what limits the kernel"
     )
     text += " at its own occupancy by the model.\n\n"
-    text += "| kernel | group | H200 mean | worst | H100 mean | worst | limiter on the H200 |\n"
+    text += "| kernel | group | H200 mean | worst | H100 mean | worst | limiter |\n"
     text += "| --- | --- | --- | --- | --- | --- | --- |\n"
     for kernel in dict.fromkeys(row.kernel for row in rows):
         both = {row.gpu: row for row in rows if row.kernel == kernel}
         cells = []
         for gpu in GPUS:
-            errors = np.array(both[gpu].errors["explain"])
-            cells += [percent(float(np.abs(errors).mean())), f"{100 * errors[np.abs(errors).argmax()]:+.0f} %"]
-        text += f"| {kernel} | {both['h200'].half} | {' | '.join(cells)} | {both['h200'].limiter} |\n"
+            cells += _mean_and_worst(both[gpu]) if gpu in both else ("not recorded", "")
+        one = both.get("h200", both["h100"])
+        text += f"| {kernel} | {one.half} | {' | '.join(cells)} | {one.limiter} |\n"
     return text
+
+
+def _mean_and_worst(row: Row) -> tuple[str, str]:
+    errors = np.array(row.errors["explain"])
+    return percent(float(np.abs(errors).mean())), f"{100 * errors[np.abs(errors).argmax()]:+.0f} %"
 
 
 def warpgroup_section() -> str:
@@ -309,8 +322,12 @@ def warpgroup_section() -> str:
 def texts() -> dict[Path, str]:
     """The page of all kernels that are recorded. Raises `SystemExit` if an error exceeds the bar."""
     table = tomllib.loads(TABLE.read_text(encoding="utf-8"))["kernel"]
-    recorded = [each for each in table if all((RECORDINGS / gpu / f"{each['name']}.json").exists() for gpu in GPUS)]
-    jobs = [(gpu, each["name"], each["half"]) for gpu in GPUS for each in recorded]
+    jobs = [
+        (gpu, each["name"], each["half"])
+        for gpu in GPUS
+        for each in table
+        if (RECORDINGS / gpu / f"{each['name']}.json").exists()
+    ]
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
         rows = list(pool.map(row_of, *zip(*jobs, strict=True)))
     beyond = {row.kernel for row in rows if max(map(abs, row.errors["explain"])) > MAX_ERROR}

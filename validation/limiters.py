@@ -335,7 +335,10 @@ def demand(folder: Path) -> None:
 
 
 def collect(folder: Path, times: Path, profiled: Path | None) -> None:
-    """Write the times of a GPU, with the demand of each variant and counters, to validation/limiters-GPU.json."""
+    """Write the times of a GPU, with the demand of each variant and counters, to validation/limiters-GPU.json.
+
+    Kernels that were measured before stay there.
+    """
     measured = json.loads(times.read_text(encoding="utf-8"))
     gpu, more = measured["gpu"], json.loads((folder / "demand.json").read_text(encoding="utf-8"))
     counters = iter(read_counters(profiled) if profiled else ())
@@ -346,6 +349,8 @@ def collect(folder: Path, times: Path, profiled: Path | None) -> None:
             point["padded"] = [n for n in each if n not in ACCESSES and paddings[n] != paddings["setup"]]
             point["counters"] = next(counters, {})
     path = ROOT / "validation" / f"limiters-{gpu}.json"
+    if path.exists():
+        measured["kernels"] = json.loads(path.read_text(encoding="utf-8"))["kernels"] | measured["kernels"]
     path.write_text(json.dumps(measured, separators=(",", ":")) + "\n", encoding="utf-8")
     print(path, path.stat().st_size)
 

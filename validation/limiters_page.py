@@ -99,7 +99,7 @@ The last column has counters of Nsight Compute, in percent of the peak.
 | --- | --- | --- | --- | --- | --- |
 """
 ORDER = ("issue", "lsu", "l1", "fma", "alu", "imad", "xu", "fp64", "l2", "memory")
-LATER = ("second unseen", "third unseen")
+LATER = ("second unseen", "third unseen", "fourth unseen", "fifth unseen", "sixth unseen", "seventh unseen")
 TRUE = 0.5
 MIN_ADDED = 0.1  # relative to the demand of the kernel: less is not judged
 UNITS = ("fma", "alu", "imad", "xu", "fp64", "lsu")

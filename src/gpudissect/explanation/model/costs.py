@@ -18,6 +18,7 @@ _TABLE = Path(__file__).with_name("costs.toml")
 REFUSED = frozenset(("BGMMA", "UTMALDG", "UTMASTG", "UTMAREDG", "UBLKRED"))
 """Copies, and binary matrices of warpgroups: neither measured nor like a measured one."""
 LDC_INTERVAL = 0.7  # cycles of an SM for a load of a constant: not measured, from a binomial tree on an H200
+OF_BLOCK = "SR_CTAID", "SR_CgaCtaId"  # special registers that the ADU reads, by its hardware counter (H100)
 WARPGROUP_SPEEDUP = 1.5  # rate of matrix instructions of warpgroups relative to ``mma.sync``: H200, all types
 WARPGROUP_LATENCY, LATENCY_PER_COLUMN = 53.6, 0.545  # cycles from its start to its end: H200, within 5 cycles
 FROM_REGISTERS = 8.0  # cycles fewer if the first factor is in registers: H200
@@ -63,6 +64,8 @@ def cost_of(instruction: Instruction, use: Use, card: Card) -> Cost:
         return Cost("issue", 1.0, None, None, False, "an issue slot only")
     if use.unit == "tensor":
         return _matrix(instruction, card)
+    if instruction.opcode in ("S2R", "S2UR") and instruction.operands[-1].startswith(OF_BLOCK):
+        return Cost("adu", LDC_INTERVAL, card.values.get(("lds", "latency")), None, False, f"{LDC_INTERVAL:g} cycles")
     for element, pipe, is_measured, factor in _entries_of(instruction):
         rate = card.values.get((element, "rate"))
         if rate is not None:
