@@ -75,3 +75,11 @@ def test_no_sampled_warp_skips_what_every_warp_executes_once():
     facts = Facts(32, 64, 0, blocks, (), [SampledWarp(0, trace) for trace in traces], {})
     _, _, program, _ = mapped("divergent", "sm_90")
     assert relative_executions(facts, counts, program, no_events()).tolist() == [[1, 2, 1], [1, 0, 1]]
+
+
+def test_a_called_function_follows_the_block_that_calls_it():
+    _, _, program, counts = mapped("calls", "sm_90")
+    entry = program.flow.blocks[program.flow.entries[1]].start
+    path = walk(program, counts, WARPS, 100_000).instructions.tolist()
+    before = [path[place - 1] for place, index in enumerate(path) if index == entry]
+    assert before == [block.end - 1 for block in program.flow.blocks if block.callee is not None]

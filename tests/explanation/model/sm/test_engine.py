@@ -130,7 +130,7 @@ def sampled(*requests):
     edges = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     begins, ends = np.zeros((1, 1), dtype=np.int64), np.full((1, 1), len(requests))
     ones, zeros = np.ones_like(lines), np.zeros_like(lines)
-    return Sample(begins, ends, edges, lines, ones, ones, zeros, ones.astype(bool), zeros, ones.astype(bool))
+    return Sample(begins, ends, edges, lines, ones, ones, zeros, ones.astype(bool), zeros, np.zeros(1, dtype=bool))
 
 
 def run_sampled(requests, room, level="l2", waits=1, warps=1, sm=SM):
@@ -143,6 +143,14 @@ def run_sampled(requests, room, level="l2", waits=1, warps=1, sm=SM):
 def test_the_l1_holds_the_lines_that_it_has_room_for(room, missed):
     found = run_sampled([[line] for _ in range(10) for line in range(64)], room)
     assert found.seen[0].tolist() == [640, missed, missed, missed]
+
+
+@pytest.mark.parametrize(("is_swept", "missed"), [(True, 12), (False, 6)])
+def test_a_path_with_a_fourth_of_the_turns_sweeps_all_lines(is_swept, missed):
+    sample = replace(sampled(*[[line] for line in range(24)]), is_swept=np.array([is_swept]))
+    steps = (replace(load("l2"), access=0, in_sm=0.0, l2_bytes=1.0, dram_bytes=1.0, link_bytes=1.0),)
+    work = Work(steps, (np.zeros(6, dtype=np.int64),), 1, 1, 2, replace(sample, is_shared=np.ones(24, dtype=np.int64)))
+    assert run(replace(SM, lines=16), work).seen[0].tolist() == [12, missed, missed, missed]
 
 
 def test_loads_in_flight_are_limited_by_the_room_of_the_l1():
