@@ -51,10 +51,9 @@ def test_no_time_is_below_its_bounds(kernel):
     assert max(found.bounds.values()) <= 1.05 * found.point.predicted
 
 
-def test_every_recorded_kernel_ran_on_both_gpus():
-    names = [sorted(path.name for path in (RECORDINGS / gpu).glob("*.json")) for gpu in ("h200", "h100")]
-    assert names[0] == names[1]
-    assert len(names[0]) == 128
+def test_every_kernel_that_an_h200_ran_ran_on_an_h100():
+    h200, h100 = ({path.name for path in (RECORDINGS / gpu).glob("*.json")} for gpu in ("h200", "h100"))
+    assert (len(h200), len(h100), h200 - h100) == (128, 140, set())
 
 
 def test_few_instrumented_kernels_compute_other_results():
