@@ -13,6 +13,8 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+from truth import truth_of
+
 from gpudissect.device.simulated.random_gpu import random_gpu
 from gpudissect.device.simulated.untuned_gpu import untuned_gpu
 from gpudissect.estimate import Estimate, Status, Value
@@ -24,7 +26,6 @@ from gpudissect.measure.prediction.infer_agreement import (
     PredictionCounts,
     wilson_interval,
 )
-from gpudissect.measure.truth import truth_of
 from gpudissect.results.verdict import weights_agree
 from gpudissect.survey.run import run_survey
 

@@ -59,7 +59,8 @@ A count is compared if it is at least {share} of the executed instructions. The 
 | --- | --- | --- | --- | --- |
 """
 CLOSE = """
-What these counters showed, all of it changed in the model since:
+What these counters showed, all of it changed in the model since. Before, the counts within 10 % were 74 % of those of
+`alu`, 70 % of `fma` and 63 % of `lsu`:
 
 - `VIADD` is executed by the heavy pipe for multiply-adds (`fmaheavy`), not by the ALU: the shares of all opcodes in the
   counts of the pipes follow from a fit over all kernels. `random_numbers` had an error of 8 % and has one of 1.5 %;

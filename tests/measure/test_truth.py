@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from truth import truth_of
 
 from gpudissect.device.simulated.random_gpu import random_gpu
-from gpudissect.measure.truth import truth_of
 from gpudissect.simulation.cache.geometry import (
     Distance,
     Index,

@@ -3,13 +3,13 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from truth import truth_of
 
 from gpudissect.catalogue import load
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.device.simulated.random_gpu import random_gpu
 from gpudissect.estimate import Status
-from gpudissect.measure.truth import truth_of
 from gpudissect.simulation.cache.geometry import Index, IndexKind, PageWindow, Policy, PolicyKind, Tlb
 from tests.measure.tlb.test_plan_entries_and_page_size import FEW, GIB, MIB, gpu, noises, policies, tlb
 from tests.support.driving import estimates, learned

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from truth import truth_of
 
 from gpudissect.catalogue import load
 from gpudissect.device.simulated.gpu import SimulatedGpu
@@ -11,7 +12,6 @@ from gpudissect.device.simulated.noise import Noise
 from gpudissect.device.simulated.random_gpu import random_gpu
 from gpudissect.estimate import Status
 from gpudissect.measure.tlb.plan_translation import paired_chain
-from gpudissect.measure.truth import truth_of
 from gpudissect.simulation.cache.geometry import (
     Cache,
     Hierarchy,
