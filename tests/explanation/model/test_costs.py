@@ -53,6 +53,7 @@ def test_each_opcode_has_a_pipe_and_an_interval(opcode):
         ("IMAD", "imad", 2.0, True),
         ("IMAD.MOV.U32", "imad", 2.0, False),
         ("IMAD.WIDE", "imad", 4.0, True),
+        ("VIADD", "imad", 2.0, False),
         ("IADD3", "alu", 2.0, True),
         ("ISETP.GE.AND", "alu", 2.0, False),
         ("DFMA", "fp64", 2.0, True),

@@ -1,9 +1,14 @@
 """Requests of accesses whose addresses are known."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gpudissect.explanation.line_records import BehindL1
+from gpudissect.explanation.model.requests import TAG_BANKS
 from gpudissect.explanation.model.traffic import (
     Accessed,
     SampledWarp,
@@ -130,6 +135,44 @@ def test_what_the_l1_holds_is_no_reason_to_go_to_memory():
 def test_lines_in_one_bank_of_the_tags_take_turns_as_measured_on_an_h200(step, passes):
     found = Traffic([LOAD], [warp([128 * step * LANES + 4 * LANES])]).outside[0]
     assert found.tags == passes
+
+
+@pytest.mark.parametrize(
+    ("offsets", "size", "passes", "tags"),
+    [
+        (4 * LANES, 4, 1, 1),
+        (128 * LANES, 4, 32, 8),  # one bank of data
+        (132 * LANES, 4, 1, 8),  # as many lines, all banks of data
+        (16 * LANES, 16, 4, 1),  # four lines of different banks of tags
+    ],
+)
+def test_data_and_tags_of_the_l1_have_their_own_cycles(offsets, size, passes, tags):
+    found = Traffic([Accessed(1, "global", "load", size)], [warp([offsets])]).outside[0]
+    assert (found.passes, found.tags) == (passes, tags)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 1 << 20), min_size=32, max_size=32))
+def test_cycles_are_those_of_the_fullest_bank_of_data_and_of_tags(words):
+    found = Traffic([LOAD], [warp([4 * np.array(words)])]).outside[0]
+    lines = {word // 32 for word in words}
+    tag_banks = Counter(tuple((line & mask).bit_count() % 2 for mask in TAG_BANKS) for line in lines)
+    assert found.passes == max(Counter(word % 32 for word in set(words)).values())
+    assert found.tags == max(tag_banks.values())
+
+
+def test_one_lane_of_each_request_makes_a_combined_atomic():
+    atomic, trace = Accessed(1, "global", "atomic", 4), warp([4 * LANES, 128 * LANES], lanes=0xFFFFFFF0)
+    apart, combined = (Traffic([atomic], [trace], combined=chosen).outside[0] for chosen in ((), {0}))
+    assert (apart.lanes, apart.sectors, apart.operations) == (28, 16, 16)
+    assert (combined.lanes, combined.sectors, combined.operations) == (1, 1, 1)
+
+
+def test_the_first_active_lane_makes_a_combined_atomic():
+    """Lane 4 has one address in both blocks, other lanes have different ones."""
+    offsets = [np.where(LANES == 4, 0, 4096 * (block + 1) + 128 * LANES) for block in range(2)]
+    warps = [warp([each], block=block, lanes=0xFFFFFFF0) for block, each in enumerate(offsets)]
+    assert Traffic([Accessed(1, "global", "atomic", 4)], warps, combined={0}).outside[0].hot == 1
 
 
 def test_requests_have_the_share_that_the_simulated_l1_saw():

@@ -235,3 +235,55 @@ def test_special_functions_fit_between_the_passes_of_loads(passes, expected):
     each = {"pipe": "issue", "shared_pipe": "lsu"}
     body = [step(**each, shared_interval=passes), step(**each, shared_interval=0.8, fits=True)]
     assert cycles(body, 200, warps=8) == pytest.approx(200 * 8 * expected, rel=0.03)
+
+
+MODEL_SM = replace(SM, depth=96.0)  # queues in front of the pipes as long as in the model
+
+
+@settings(max_examples=20, deadline=None)
+@given(*[st.tuples(st.integers(1, 16), st.integers(1, 16))] * 2)
+def test_cycles_of_tags_and_data_of_different_loads_overlap(first, second):
+    """`first`, `second`: cycles of tags and of data of two loads; the mix takes the larger sum."""
+    body = [replace(load("l1"), tag_interval=tags, shared_interval=data) for tags, data in (first, second)]
+    tags, data = (a + b for a, b in zip(first, second, strict=True))
+    assert cycles(body, 100, warps=16, sm=MODEL_SM) / 1600 == pytest.approx(max(tags, data), rel=0.05)
+
+
+def test_a_load_takes_the_larger_of_its_cycles_of_tags_and_data():
+    both, tags, data = (
+        cycles([replace(load("l1"), tag_interval=tags, shared_interval=data)], 100, warps=16, sm=MODEL_SM) / 1600
+        for tags, data in ((8.0, 8.0), (8.0, 1.0), (1.0, 8.0))
+    )
+    assert [both, tags, data] == pytest.approx([8, 8, 8], rel=0.05)
+
+
+def test_a_load_passes_the_banks_of_tags_and_data_at_the_same_time():
+    one = replace(load("l1", waits=1), tag_interval=8.0, shared_interval=6.0)
+    assert cycles([one], 100) / 100 == pytest.approx(32 + 8 - 1, rel=0.02)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(0, 1))
+def test_a_pipe_works_for_the_executions_that_make_a_request(made):
+    steps = (step(pipe="issue", shared_pipe="lsu", shared_interval=8.0, made=made),)
+    found = run(SM, Work(steps, (np.zeros(200, dtype=np.int64),), 4, 1, 2))
+    assert found.busy["lsu"] / (8 * 200 * 4 * 2) == pytest.approx(made, abs=0.01)
+    assert found.busy["issue"] == 200 * 4 * 2
+
+
+def test_executions_without_a_request_leave_the_pipe_to_others():
+    body = step(pipe="issue", shared_pipe="lsu", shared_interval=8.0)
+    assert cycles([replace(body, made=0.25)], 200, warps=16) == pytest.approx(200 * 16 * 8 / 4, rel=0.03)
+    assert cycles([replace(body, tag_interval=32.0, made=0.25)], 200, warps=16) == pytest.approx(200 * 16 * 8, rel=0.03)
+
+
+def test_a_load_that_makes_no_request_has_no_latency():
+    assert cycles([replace(load("dram", waits=1), made=0.0)], 100) < 300
+
+
+def test_a_sampled_load_looks_up_the_l1_if_it_makes_a_request():
+    """Eight loads of line 7, of which two are made; the second one hits."""
+    sample = sampled(*[[7]] * 8)
+    steps = (replace(load("l2", waits=1), access=0, in_sm=0.0, made=0.25),)
+    found = run(SM, Work(steps, (np.zeros(8, dtype=np.int64),), 1, 1, 1, replace(sample, new=0 * sample.new)))
+    assert found.seen[0].tolist() == [2, 1, 1, 1]
