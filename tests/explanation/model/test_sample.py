@@ -9,13 +9,13 @@ SECTORS = 4
 
 
 def rows(*loads):
-    """Rows of access, request, warp, position, sector from loads: access, warp, and the sectors of each request."""
+    """Rows of a sample from loads: access, warp, and the sectors of each request."""
     found, counts = [], {}
     for access, warp, requests in loads:
         for sectors in requests:
             number = counts.setdefault(access, 0)
             counts[access] += 1
-            found += [(access, number, warp, number, sector) for sector in sectors]
+            found += [(access, number, warp, number, sector, 1) for sector in sectors]
     return np.array(found, dtype=np.int64)
 
 

@@ -250,7 +250,7 @@ class _Builder:
         program = assessment.program
         total = max(1.0, float(found.run.waited.sum()) + float(assessment.path.executed.sum()))
         waits = program.dependences.waits_by_consumer
-        work = _work(found.limiter, self.steps) * assessment.path.executed
+        work = _work(found.limiter, self.steps, assessment.path.executed)
         work = work / max(float(work.sum()), 1e-9)
         lines = []
         for index, (instruction, cost) in enumerate(zip(program.instructions, assessment.costs, strict=True)):
@@ -296,23 +296,24 @@ class _Builder:
         return tuple(found)
 
 
-def _work(resource: str, steps: Sequence[Step]) -> NDArray[np.float64]:
-    """What each instruction takes of a resource, in any unit: see `bounds_of`."""
+def _work(resource: str, steps: Sequence[Step], executed: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What all executions of each instruction take of a resource, in any unit: see `bounds_of`."""
+    made = executed * [step.made for step in steps]
     if resource == "l2":
-        loaded = np.array([(1 - step.in_sm) * step.l2_bytes for step in steps])
-        written = np.array([step.l2_written for step in steps])
+        loaded = made * [(1 - step.in_sm) * step.l2_bytes for step in steps]
+        written = made * [step.l2_written for step in steps]
         return max(loaded, written, key=np.sum)
     if resource == "memory":
-        return np.array([(1 - step.in_l2) * step.dram_bytes for step in steps])
+        return made * [(1 - step.in_l2) * step.dram_bytes for step in steps]
     if resource == "issue":
-        return np.ones(len(steps))
+        return executed
     weights = (
         {resource: 1.0, "imad": 0.5 * any(step.is_either for step in steps)} if resource == "fma" else {resource: 1.0}
     )
-    of_pipe = [weights.get(step.pipe, 0.0) * step.interval / (1 + step.is_either) for step in steps]
-    return np.array(of_pipe) + [
-        step.shared_interval * (step.shared_pipe == resource and not step.fits) for step in steps
-    ]
+    of_pipe = executed * [weights.get(step.pipe, 0.0) * step.interval / (1 + step.is_either) for step in steps]
+    shared = made * [step.shared_interval * (step.shared_pipe == resource and not step.fits) for step in steps]
+    tags = made * [step.tag_interval * (resource == "lsu") for step in steps]
+    return of_pipe + max(shared, tags, key=np.sum)
 
 
 def _cost_source(cost: Cost) -> str:

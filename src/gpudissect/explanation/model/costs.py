@@ -64,7 +64,7 @@ def cost_of(instruction: Instruction, use: Use, card: Card) -> Cost:
         return Cost("issue", 1.0, None, None, False, "an issue slot only")
     if use.unit == "tensor":
         return _matrix(instruction, card)
-    if instruction.opcode in ("S2R", "S2UR") and instruction.operands[-1].startswith(OF_BLOCK):
+    if instruction.opcode in ("S2R", "S2UR") and "".join(instruction.operands[-1:]).startswith(OF_BLOCK):
         return Cost("adu", LDC_INTERVAL, card.values.get(("lds", "latency")), None, False, f"{LDC_INTERVAL:g} cycles")
     for element, pipe, is_measured, factor in _entries_of(instruction):
         rate = card.values.get((element, "rate"))

@@ -125,8 +125,7 @@ def steps_of(
         if index in events.operations:
             step = replace(step, kind=kind_of(instruction) or step.kind, link_bytes=found.l2_bytes * BULK_LINK)
         if found.access is not None and use.access == "store":
-            fills = use.space == "local" or found.covered >= 1.0
-            step = replace(step, access=found.access, is_whole=found.is_whole, fills=fills)
+            step = replace(step, access=found.access, is_whole=found.is_whole)
         steps.append(step if found.access is None or step.kind == "store" else _sampled(step, found, card))
     return tuple(steps)
 

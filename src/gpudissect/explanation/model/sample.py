@@ -71,7 +71,7 @@ def empty_sample() -> Sample:
 
 
 def sample_of(rows: Ints, blocks: Ints, accesses: int, sectors_per_line: int) -> Sample:
-    """The sample of rows of access, request, warp, position and sector, shape (sectors, 5).
+    """The sample of rows of access, request, warp, position, sector and validity, shape (sectors, 6).
 
     `blocks`: of each warp, numbered in order on the SM, -1 for a warp that runs elsewhere.
     """
@@ -89,7 +89,7 @@ def sample_of(rows: Ints, blocks: Ints, accesses: int, sectors_per_line: int) ->
     found = keys[first]
     anywhere = np.where(blocks < 0, ~np.arange(blocks.size), blocks)
     bits = np.zeros(len(found), dtype=np.int64)
-    np.bitwise_or.at(bits, of, np.left_shift(1, sector[chosen]))
+    np.bitwise_or.at(bits, of, np.left_shift(rows[chosen, 5], sector[chosen]))
     is_first = np.ones(len(found), dtype=bool)
     is_first[1:] = (found[1:, :4] != found[:-1, :4]).any(axis=1)
     starts = np.flatnonzero(is_first)

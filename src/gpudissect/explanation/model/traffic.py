@@ -28,7 +28,7 @@ from gpudissect.explanation.model.requests import (
 )
 from gpudissect.explanation.model.retries import Contention, contention_of
 from gpudissect.explanation.model.sample import sample_of
-from gpudissect.explanation.model.sm.engine import LOCAL_LINE, LOCAL_LINE_BITS
+from gpudissect.explanation.model.sm._state import LOCAL_LINE, LOCAL_LINE_BITS
 from gpudissect.explanation.packing import SHARED, Trace
 from gpudissect.explanation.rows import distinct_in_rows, distinct_rows
 from gpudissect.machine_code.program import Program
@@ -108,7 +108,7 @@ class Traffic:
             if index not in self.outside and access.space in ("global", "generic") and warps
         )
         self.outside |= {index: _without_cache(_contiguous(accesses[index]), blocks) for index in self.assumed}
-        self._rows = np.concatenate(parts) if parts else np.zeros((0, 5), dtype=np.int64)
+        self._rows = np.concatenate(parts) if parts else np.zeros((0, 6), dtype=np.int64)
         self._blocks = blocks
         rows = np.concatenate([self._rows, *written])
         self.sample = sample_of(rows, blocks, len(accesses), LINE // SECTOR)
@@ -181,12 +181,31 @@ def _contiguous(access: Accessed) -> _Group:
 
 
 def _sectors(index: int, group: _Group) -> NDArray[np.int64]:
-    """Rows of access, request, warp, position, sector: one for each different sector of each request."""
+    """Rows of access, request, warp, position, sector, validity: one for each different sector of each request.
+
+    Validity is 0 for a sector that a store writes in part. In local memory it is 1: a lane loads what it has written.
+    """
+    if group.access.kind == "store" and group.access.space != "local":
+        return _written(index, group)
     pieces = np.arange(0, group.access.size, SECTOR, dtype=np.uint64)
     touched = ((group.addresses[:, :, None] + pieces) // np.uint64(SECTOR)).astype(np.int64)
     sectors, is_first = distinct_in_rows(touched.reshape(len(touched), -1), np.repeat(group.lanes, pieces.size, axis=1))
     of = np.nonzero(is_first)[0]
-    return np.stack([np.full(len(of), index), of, group.warps[of], group.positions[of], sectors[is_first]], axis=1)
+    columns = np.full(len(of), index), of, group.warps[of], group.positions[of], sectors[is_first], np.ones_like(of)
+    return np.stack(columns, axis=1)
+
+
+def _written(index: int, group: _Group) -> NDArray[np.int64]:
+    """The same of stores to global memory."""
+    size = group.access.size
+    rows, lanes = np.nonzero(group.lanes)
+    units = group.addresses[rows, lanes] // np.uint64(size)
+    first = distinct_rows(rows, units.astype(np.int64))[0]
+    rows, sectors = rows[first], (units[first] * np.uint64(size) // np.uint64(SECTOR)).astype(np.int64)
+    first, pair = distinct_rows(rows, sectors)
+    of, whole = rows[first], np.bincount(pair) * size >= SECTOR
+    columns = np.full(len(of), index), of, group.warps[of], group.positions[of], sectors[first], whole
+    return np.stack(columns, axis=1)
 
 
 def _groups(accesses: Sequence[Accessed], warps: Sequence[SampledWarp]) -> dict[int, _Group]:

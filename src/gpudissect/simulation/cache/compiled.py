@@ -175,7 +175,7 @@ def _link(machine_code: bytes, values: Iterable[Any]) -> Callable[[list[Any]], A
 
 
 class _Callee:
-    """A function that compiled functions call; numba asks for its type when it compiles one of them."""
+    """A function that compiled functions call; numba reads its type when it compiles one of them."""
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         self.function, self.options = function, options

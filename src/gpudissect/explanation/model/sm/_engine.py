@@ -54,7 +54,8 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
     state.busy[pipe] += row[column.INTERVAL]
     start: Float = np.float64(t)
     left = start
-    is_made = row[column.MADE] >= 1.0 or draw(state.strata, instruction) < row[column.MADE]
+    of_made = state.instructions.shape[0] + instruction  # numbers of its own, independent of those for the level
+    is_made = row[column.MADE] >= 1.0 or draw(state.strata, of_made) < row[column.MADE]
     if is_made and row[column.SHARED] >= 0.0 and kind != column.MATRIX:
         place = np.int64(row[column.SHARED])
         if row[column.TAG_INTERVAL] > 0.0:

@@ -7,7 +7,6 @@ import numpy as np
 from gpudissect.explanation.model.sm import _state as column
 from gpudissect.explanation.model.sm._l1 import NONE, fill, find, insert, use, victim
 from gpudissect.explanation.model.sm._state import Float, Int, State
-from gpudissect.explanation.model.sm.engine import LOCAL_LINE, LOCAL_LINE_BITS
 from gpudissect.simulation.cache.compiled import F64, I64, inlined
 
 MIN_HISTORY, MAX_LOAD = 2000.0, 0.85  # cycles from which on the load of memory is known; beyond, its queue limits
@@ -105,7 +104,7 @@ def _sampled(state: State, w: Int, row: F64, now: Float) -> tuple[Int, Int]:
         lap, number = 0, begin + count - 1
     fresh = (state.warps[w, column.W_LAP] * LAPS + lap) << LINE_BITS
     for skipped in range(max(begin, begin + last - lap * count), number):
-        _put(state, w, row, skipped, fresh, now)
+        _put(state, w, skipped, fresh, now)
     return number, fresh
 
 
@@ -113,8 +112,8 @@ def _sampled(state: State, w: Int, row: F64, now: Float) -> tuple[Int, Int]:
 def _line(state: State, w: Int, at: Int, fresh: Int) -> int:
     """The line of a sampled request: a warp has the local memory of the one before it in its place."""
     line = state.loads.number[at]
-    if line >= LOCAL_LINE:
-        return int(LOCAL_LINE + (w << LOCAL_LINE_BITS) + line % (1 << LOCAL_LINE_BITS))
+    if line >= column.LOCAL_LINE:
+        return int(column.LOCAL_LINE + (w << column.LOCAL_LINE_BITS) + line % (1 << column.LOCAL_LINE_BITS))
     return int(line if state.loads.is_shared[at] else line + fresh)
 
 
@@ -124,13 +123,12 @@ def write(state: State, w: Int, instruction: Int, now: Float) -> None:
 
     A load of bytes that were written hits the L1, one of other bytes of the sector does not (H100).
     """
-    row = state.instructions[instruction]
-    number, fresh = _sampled(state, w, row, now)
-    _put(state, w, row, number, fresh, now)
+    number, fresh = _sampled(state, w, state.instructions[instruction], now)
+    _put(state, w, number, fresh, now)
 
 
 @inlined
-def _put(state: State, w: Int, row: F64, number: Int, fresh: Int, now: Float) -> None:
+def _put(state: State, w: Int, number: Int, fresh: Int, now: Float) -> None:
     """Put the sectors of a sampled request of warp `w` into the L1, those for which it has room without waiting."""
     loads, l1 = state.loads, state.l1
     for at in range(loads.lines[number], loads.lines[number + 1]):
@@ -144,8 +142,7 @@ def _put(state: State, w: Int, row: F64, number: Int, fresh: Int, now: Float) ->
             fill(l1, place, now)
         else:
             use(l1, place)
-        if row[column.FILLS] > 0.0 or row[column.KIND] == column.LOAD:
-            l1.sectors[place] |= loads.sectors[at]
+        l1.sectors[place] |= loads.sectors[at]
 
 
 @inlined

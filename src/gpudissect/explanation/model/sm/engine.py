@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from gpudissect.explanation.model.sm._l1 import L1
     from gpudissect.explanation.model.sm._state import Loads, Phases
 
-LOCAL_LINE, LOCAL_LINE_BITS = 1 << 55, 17  # number of the first line of local memory; bits of those of a warp
 Floats = NDArray[np.float64]
 
 
@@ -97,7 +96,6 @@ class Step:
     operands: Reads = NO_READS
     asynchronous: Asynchronous = SYNCHRONOUS
     operand_interval: float = 0.0  # cycles of shared memory that read the operands of a matrix instruction
-    fills: bool = False  # a store after which its sectors hit the L1
     bypasses: bool = False  # its lines are not in the L1
     operation: int | None = None  # of the barriers in memory
     size: float = 1.0  # mean bytes of a bulk copy
@@ -170,7 +168,7 @@ def run(sm: Sm, work: Work) -> Run:
     banks, pipes = np.zeros((sm.schedulers, 2)), np.zeros((sm.schedulers, len(sm.pipes)))
     shared, cores = np.zeros(len(sm.shared_pipes) + 2), np.zeros((sm.schedulers, state.C_SIZE))
     last, counted = np.zeros((warps, state.QUEUES)), np.zeros((warps, state.COUNTERS, state.COUNTED))
-    counts, strata = np.zeros((warps, state.COUNTERS), dtype=np.int64), np.zeros(len(work.steps), dtype=np.int64)
+    counts, strata = np.zeros((warps, state.COUNTERS), dtype=np.int64), np.zeros(2 * len(work.steps), dtype=np.int64)
     path, queues = np.concatenate(work.paths).astype(np.int64), np.zeros(4)
     places = (np.zeros((warps, state.W_SIZE), dtype=np.int64), np.zeros((resident, state.B_SIZE), dtype=np.int64))
     kernel = (np.array([_row(sm, step) for step in work.steps]), path, _spans(work), job, *places, schedulers)
@@ -249,5 +247,5 @@ def _row(sm: Sm, step: Step) -> list[float]:
         *(shared, step.shared_interval, step.latency, step.read_latency, KINDS.index(step.kind), step.in_sm),
         *(step.in_l2, step.l2_bytes, step.l2_more, step.l2_written, step.dram_bytes, step.link_bytes, step.far),
         *(access, step.is_whole, max(1, step.stall) + step.jump, *step.operands, step.bypasses, *asynchronous),
-        *(step.operand_interval, operation, step.size, step.fits, step.tag_interval, step.made, step.fills),
+        *(step.operand_interval, operation, step.size, step.fits, step.tag_interval, step.made),
     ]
