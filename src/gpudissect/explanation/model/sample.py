@@ -43,10 +43,10 @@ class Sample:
         return frozenset(np.flatnonzero((self.ends > self.begins).any(axis=0)).tolist())
 
     def new_share(self, access: int) -> float:
-        """Share of the sectors of an access that are new to their block."""
+        """Share of the sectors of an access that are new to their block, 1 if it only writes parts of sectors."""
         of = self.access == access
         new, all_sectors = (int(np.bitwise_count(bits[of]).sum()) for bits in (self.new, self.sectors))
-        return new / all_sectors
+        return new / all_sectors if all_sectors else 1.0
 
     def mean_requests(self, access: int) -> float:
         """Requests of an access by a warp that makes any."""
