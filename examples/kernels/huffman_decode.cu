@@ -1,4 +1,4 @@
-// Decodes chunks of a stream of prefix codes with a lookup table of 1024 entries in shared memory: a thread per chunk of
+// Decodes chunks of a stream of prefix codes with a table of 1024 entries in shared memory: a thread per chunk of
 // 32 words. Codes have 2 to 9 bits.
 
 constexpr int WINDOW_BITS = 10;
