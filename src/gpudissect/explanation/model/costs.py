@@ -18,7 +18,7 @@ _TABLE = Path(__file__).with_name("costs.toml")
 REFUSED = frozenset(("BGMMA", "UTMALDG", "UTMASTG", "UTMAREDG", "UBLKRED"))
 """Copies, and binary matrices of warpgroups: neither measured nor like a measured one."""
 LDC_INTERVAL = 0.7  # cycles of an SM for a load of a constant: not measured, from a binomial tree on an H200
-OF_BLOCK = "SR_CTAID", "SR_CgaCtaId"  # special registers that the ADU reads, by its hardware counter (H100)
+OF_BLOCK = "SR_CTAID", "SR_CgaCtaId"  # special registers read by the ADU (hardware counter, H100)
 WARPGROUP_SPEEDUP = 1.5  # rate of matrix instructions of warpgroups relative to ``mma.sync``: H200, all types
 WARPGROUP_LATENCY, LATENCY_PER_COLUMN = 53.6, 0.545  # cycles from its start to its end: H200, within 5 cycles
 FROM_REGISTERS = 8.0  # cycles fewer if the first factor is in registers: H200

@@ -32,7 +32,7 @@ class Requests:
     """Means over the requests of one instruction, a request being one access of a warp.
 
     `passes`: cycles of the data banks of the L1 and shared memory; distinct addresses of a constant load. `tags`:
-    cycles of the tag banks of the L1, which work on other requests meanwhile. `in_sm`: share that ends
+    cycles of the tag banks of the L1, which overlap with data cycles of other requests. `in_sm`: share that ends
     in the SM, `in_l2`: in the SM or the L2. `l2_bytes`: moved between SM and L2 by a request that goes there;
     `dram_bytes`: by one that goes on to memory. `covered`: share of the bytes of its sectors that its lanes access.
     `lines`: different lines of a request; `scattered`: share of them in requests whose lines lie far apart; `random`:
@@ -41,8 +41,8 @@ class Requests:
     hit; `merged`: share of the requests to the L2 that it merges with one of another SM. `from_memory`: share of all
     sectors, also of those that hit the L1; `new`: share that is new to their block; `sector_dram_bytes`: bytes that
     each sector from memory moves. `made`: share of the executions that make a request; the predicate of others is
-    false. `access`: index of its loads in the sample, until the simulated L1 has seen these; `is_whole`: the sample has
-    all that a warp makes.
+    false. `access`: index of its requests in the sample, until the simulated L1 has seen these; `is_whole`: the sample
+    has all that a warp makes.
     """
 
     lanes: float

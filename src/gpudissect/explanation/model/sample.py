@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from gpudissect.explanation.model.phases import Events, no_events
 from gpudissect.explanation.rows import distinct_rows
 
-MIN_SHARED, MAX_RETURNS = 0.5, 0.05  # of the lines of an access that goes through lines of all blocks
+MIN_SHARED, MAX_RETURNS = 0.5, 0.05  # shares of the lines of an access that sweeps shared lines
 RECENT = 64  # requests of a warp after which what it requested may have left the L2
 Ints = NDArray[np.int64]
 
@@ -111,7 +111,7 @@ def sample_of(rows: Ints, blocks: Ints, accesses: int, sectors_per_line: int) ->
 
 
 def _swept(found: Ints, request: Ints, is_shared: NDArray[np.bool_], accesses: int) -> NDArray[np.bool_]:
-    """Accesses with which warps of all blocks go through the same lines and return to none, shape (accesses,).
+    """Accesses that sweep lines shared by several blocks and rarely return to one, shape (accesses,).
 
     `request`: number of the request of each row.
     """

@@ -79,7 +79,7 @@ class Traffic:
 
     `assumed`: accesses that no sampled warp made; they are taken to be contiguous. `diverged`: accesses whose lanes
     diverge more in the recorded warps than in the kernel itself: `_converged`. `retried`: accesses in loops of
-    `retries`, whose number of attempts follows from `contention`. `combined`: those that one lane makes for its warp.
+    `retries`, whose number of attempts follows from `contention`. `combined`: warp-aggregated atomics.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ def _contiguous(access: Accessed) -> _Group:
 def _sectors(index: int, group: _Group) -> NDArray[np.int64]:
     """Rows of access, request, warp, position, sector, validity: one for each different sector of each request.
 
-    Validity is 0 for a sector that a store writes in part. In local memory it is 1: a lane loads what it has written.
+    Validity is 0 for a sector that a store writes partly; always 1 in local memory, where a lane loads what it stored.
     """
     if group.access.kind == "store" and group.access.space != "local":
         return _written(index, group)
@@ -196,7 +196,7 @@ def _sectors(index: int, group: _Group) -> NDArray[np.int64]:
 
 
 def _written(index: int, group: _Group) -> NDArray[np.int64]:
-    """The same of stores to global memory."""
+    """`_sectors` for stores to global memory."""
     size = group.access.size
     rows, lanes = np.nonzero(group.lanes)
     units = group.addresses[rows, lanes] // np.uint64(size)
@@ -267,7 +267,7 @@ def _converged(group: _Group) -> _Group:
 
 
 def _of_first_lanes(group: _Group) -> _Group:
-    """The requests with their first active lane alone."""
+    """The requests, reduced to their first active lane."""
     return replace(group, lanes=group.lanes & (np.cumsum(group.lanes, axis=1) == 1))
 
 
@@ -348,7 +348,7 @@ def as_assembled(program: Program, accesses: Sequence[Accessed]) -> list[Accesse
 
 
 def combined_accesses(program: Program, accesses: Sequence[Accessed]) -> frozenset[int]:
-    """Atomics that one lane makes for its warp: the assembler elects it where all lanes have one address.
+    """Warp-aggregated atomics: where all lanes share one address, the assembler has one lane issue the atomic.
 
     Their machine code finds the active lanes (VOTEU), the first of them (FLO), and the sum of what they add.
     """

@@ -136,8 +136,8 @@ def _limits(walker: "_Walker", max_length: float) -> Floats:
 class _Walker:
     """Blocks and loops of each loop, and how often a warp enters and turns.
 
-    `inside` and `above`: the loop around each block and each loop; outside of loops the complement of the entry of a
-    called function, None in the kernel. `calls`: executions of a called function for each call, by its entry.
+    `inside`, `above`: parent loop of each block and each loop; outside loops, ``~entry`` in a called function, None in
+    the kernel. `calls`: mean executions per call of each called function, by its entry block.
     """
 
     def __init__(self, program: Program, counts: MachineCounts, frequency: Floats) -> None:
@@ -279,7 +279,7 @@ class _Walker:
 
 
 def _calls(program: Program, frequency: Floats) -> dict[int, float]:
-    """Executions of each function for each call of it, by its entry, if it calls none itself."""
+    """Mean executions per call of each leaf function, by its entry block."""
     blocks, found = program.flow.blocks, dict[int, float]()
     bounds = [*program.flow.entries, len(blocks)]
     for entry, end in pairwise(bounds[1:]):
