@@ -107,12 +107,9 @@ def keep(folder: Path, files: Sequence[Path], gpu: str) -> None:
     """Write the counts of all launches in files of ``ncu --csv`` to validation/counters-GPU.json."""
     found: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for file in files:
-        metrics = set[tuple[str, str]]()
         with file.open(encoding="utf-8") as lines:
             for row in csv.DictReader(line for line in lines if line.startswith('"')):
-                key = row["ID"], row["Metric Name"]
-                if row["Metric Name"] in COUNTED and key not in metrics:
-                    metrics.add(key)
+                if row["Metric Name"] in COUNTED:
                     found[row["ID"]][row["Metric Name"]] = float(row["Metric Value"].replace(",", ""))
     launches = iter(found.values())
     counted = {}

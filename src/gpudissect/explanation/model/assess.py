@@ -249,15 +249,12 @@ def _made(
     for place, index in accessed.items():
         places[index].append(place)
     found: dict[int, float] = {}
-    for (name, number), count in facts.counts.items():
-        function = module.function(name)
-        block = function.blocks[number]
-        numbers = range(function.first + block.start, function.first + block.end)
-        for index, at in places.items():
-            is_off = all(program.instructions[place].predicate and place not in turned for place in at)
-            total = sum(executed[place] for place in at)
-            if facts.accesses[index].instruction in numbers and is_off and count.warps < total:
-                found |= dict.fromkeys(at, count.warps / total)
+    for index, block in _ptx_blocks(facts, module).items():
+        at, count = places[index], facts.counts.get(block)
+        total = sum(executed[place] for place in at)
+        is_off = all(program.instructions[place].predicate and place not in turned for place in at)
+        if count is not None and is_off and count.warps < total:
+            found |= dict.fromkeys(at, count.warps / total)
     return found
 
 
@@ -274,16 +271,19 @@ def _diverged(facts: Facts, module: Module) -> frozenset[int]:
         if count.threads * visits[number] > DIVERGED * threads[number] * count.warps
         and visits[number] * warps > DIVERGED * count.warps * len(facts.warps)
     }
-    found = set[int]()
-    for function in module.functions:
-        for index, access in enumerate(facts.accesses):
-            place = access.instruction - function.first
-            found |= {
-                index
-                for number, block in enumerate(function.blocks)
-                if block.start <= place < block.end and (function.name, number) in numbers
-            }
-    return frozenset(found)
+    return frozenset(index for index, block in _ptx_blocks(facts, module).items() if block in numbers)
+
+
+def _ptx_blocks(facts: Facts, module: Module) -> dict[int, tuple[str, int]]:
+    """Function and number of the PTX block of each access."""
+    blocks = {
+        place: (function.name, number)
+        for function in module.functions
+        for number, block in enumerate(function.blocks)
+        for place in range(function.first + block.start, function.first + block.end)
+    }
+    of_access = {index: blocks.get(access.instruction) for index, access in enumerate(facts.accesses)}
+    return {index: block for index, block in of_access.items() if block is not None}
 
 
 def assess_counts(
