@@ -109,7 +109,7 @@ class Assessment:
             each = mean_passes(each, self.turned[place]) if place in self.turned else each
             each = replace(each, made=self.made.get(place, 1.0))
             if self.program.instructions[place].opcode == "LDGSTS":  # its data are written to shared memory
-                each = replace(each, passes=max(1.0, each.lanes * self.facts.accesses[index].size / LINE))
+                each = replace(each, passes=max(1.0, each.lanes * (self.program.uses[place].bytes or SECTOR) / LINE))
             found[place] = self._of_bulk_copy(place, each) if place in self.events.sizes else each
         return found
 
