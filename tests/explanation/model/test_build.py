@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from gpudissect.errors import UsageError
-from gpudissect.explanation.model.build import explain_profile
+from gpudissect.explanation.model.build import assess_given, explain_profile
+from gpudissect.explanation.model.card import card_of
 from gpudissect.explanation.profile import read_profile
+from gpudissect.explanation.trips import executions
+from gpudissect.machine_code.program import read_program
 from gpudissect.results.files import load
 
 H200 = load(Path("docs/results/h200.json"))
@@ -108,3 +111,13 @@ def test_latency_under_load_is_assumed_without_a_result_of_hide():
     twice = [each.model_copy(update={"value": 2 * rise}) if each.value == rise else each for each in hiding.findings]
     slower = explain_profile(recorded("permute_random"), [H200, hiding.model_copy(update={"findings": tuple(twice)})])
     assert slower.point.predicted > found.point.predicted
+
+
+def test_given_counts_need_no_recorded_accesses_of_asynchronous_copies():
+    recorded = read_profile(Path("tests/recordings/kernels/h200/linear_gelu.json"))
+    program, launch = read_program(*recorded.machine_code()), recorded.launch
+    trips = {loop.name: 2.0 for loop in program.loops.loops}
+    given = executions(program, trips, launch.blocks * launch.threads_per_block)
+    assessment = assess_given(program, launch, given, card_of(load(Path("docs/results/h200.json"))))
+    copies = [place for place, each in enumerate(program.instructions) if each.opcode == "LDGSTS"]
+    assert {assessment.requests[place].passes for place in copies} == {4.0}
