@@ -4,20 +4,13 @@ import io
 import json
 from collections import Counter
 
-import numpy as np
 import pytest
 
 from gpudissect.device.cuda.user_kernel import DEFAULT_CARVEOUT, FULL_CARVEOUT
 from gpudissect.errors import UsageError
 from gpudissect.explanation import jobs, process, record
 from gpudissect.explanation.arguments import parse_argument, parse_arguments
-from gpudissect.explanation.instrument import (
-    ACCESSES_PER_WARP,
-    MAX_ACCESSES,
-    MAX_WARPS,
-    plan_samples,
-    with_source_lines,
-)
+from gpudissect.explanation.instrument import with_source_lines
 from gpudissect.explanation.jobs import Answer
 from gpudissect.explanation.packing import SHARED
 from gpudissect.explanation.profile import Launch
@@ -202,44 +195,3 @@ def test_nothing_measured_is_no_profile(tmp_path):
     prepared(tmp_path, "nest")
     with pytest.raises(UsageError, match="did not run"):
         record.finish(tmp_path, {})
-
-
-@pytest.mark.parametrize(
-    ("blocks", "warps", "resident", "accesses"),
-    [
-        (1, 1, 1, 1),
-        (131072, 8, 8, 3),
-        (16384, 32, 2, 700),
-        (100, 8, 8, 5000),
-        (132, 1, 32, 10),
-        (5000, 2, 32, 0),
-        (2, 32, 1, 9),
-    ],
-)
-def test_samples_lie_in_the_grid_and_fit(blocks, warps, resident, accesses):
-    plans = plan_samples(blocks, warps, 132, resident, accesses)
-    places = [place for plan in plans for place in plan.places()]
-    assert len(set(places)) == len(places)
-    assert all(0 <= block < blocks and 0 <= warp < warps for block, warp in places)
-    assert all(len(plan.places()) <= MAX_WARPS for plan in plans)
-    kept = min(accesses, ACCESSES_PER_WARP)
-    assert sum(min(kept, plan.accesses) * len(plan.places()) for plan in plans) <= MAX_ACCESSES
-    first, step, count = plans[0].sample.blocks
-    assert step == 132 and count <= resident
-    if blocks > 10 * 132 * resident and accesses < 100:
-        assert count == min(resident, MAX_WARPS // warps) and 0.4 < first / blocks < 0.6
-        assert plans[1].sample.blocks[:2] == (first + 1, 1)
-
-
-def test_a_trace_that_is_too_large_keeps_fewer_accesses(tmp_path, monkeypatch):
-    context = prepared(tmp_path, "nest")
-    serve(context, tmp_path)
-    whole = record.finish(tmp_path, {}).warps
-    monkeypatch.setattr(record, "MAX_TRACE_CHARACTERS", sum(len(warp.packed) for warp in whole) * 3 // 4)
-    less = record.finish(tmp_path, {}).warps
-    assert [(w.block, w.warp) for w in less] == [(w.block, w.warp) for w in whole]
-    assert sum(len(warp.packed) for warp in less) <= record.MAX_TRACE_CHARACTERS
-    for before, after in zip(whole, less, strict=True):
-        assert after.accesses + after.more_accesses == before.accesses
-        count = after.accesses
-        assert np.array_equal(after.trace().offsets, before.trace().offsets[:count])

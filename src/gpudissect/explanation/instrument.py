@@ -36,10 +36,6 @@ MAX_WARPS = 64
 """Warps traced in one launch."""
 ACCESSES_PER_WARP, VISITS_PER_WARP = 1500, 3000
 """Capacities of a trace."""
-MAX_ACCESSES = 40_000
-"""Recorded accesses of all warps."""
-_NEIGHBOURS = 3  # blocks
-_NEIGHBOUR_SHARE = 0.2  # of the accesses
 
 
 class BlockCount(NamedTuple):
@@ -88,21 +84,25 @@ class Sample:
 class Events:
     """What a warp executed, in order: index of the block or access, lanes that executed it, addresses (events, 32).
 
-    Addresses of lanes that did not execute are not defined. `overflow_count` events did not fit into the capacity.
+    Addresses of lanes that did not execute are not defined. The first event is number `first` of the warp; after the
+    last one, `overflow_count` more did not fit into the capacity.
     """
 
     index: NDArray[np.uint32]
     lanes: NDArray[np.uint32]
     addresses: NDArray[np.uint64] | None
     overflow_count: int
+    first: int = 0
 
 
 @dataclass(frozen=True)
 class Traced:
     """A module that records the blocks and accesses of sampled warps, and the sizes of its arrays in bytes.
 
-    A warp has the slot (index of its block in the sample) * (warps per block in the sample) + (index of its warp).
-    `untraced` has the numbers of instructions whose addresses are not recorded.
+    A warp has the slot (index of its block in the sample) * (warps per block in the sample) + (index of its warp). It
+    records accesses after the first ones, whose number the array ``..._skips`` has for each slot.
+    `untraced` has the numbers of instructions whose addresses are not recorded. `has_barriers`: there are operations on
+    barriers in memory (``mbarrier``), whose phases follow from the order of all of them.
     """
 
     ptx: str = field(repr=False)
@@ -110,6 +110,7 @@ class Traced:
     blocks: tuple[tuple[str, int], ...]
     accesses: tuple[Access, ...]
     untraced: tuple[int, ...]
+    has_barriers: bool
     access_capacity: int
     visit_capacity: int
 
@@ -123,13 +124,14 @@ class Traced:
 
     def _read(self, arrays: dict[str, bytes], slot: int, stream: int, name: str, capacity: int) -> Events:
         total = int(np.frombuffer(arrays["cursors"], np.uint32)[2 * slot + stream])
-        count, first = min(total, capacity), slot * capacity
-        records = np.frombuffer(arrays[name], np.uint32, 2 * count, first * _RECORD_BYTES).reshape(-1, 2)
+        first = 0 if stream else min(total, int(np.frombuffer(arrays["skips"], np.uint64)[slot]))
+        count, place = min(total - first, capacity), slot * capacity
+        records = np.frombuffer(arrays[name], np.uint32, 2 * count, place * _RECORD_BYTES).reshape(-1, 2)
         addresses = None
         if stream == 0:
-            start = first * WARP_THREADS * _RECORD_BYTES
+            start = place * WARP_THREADS * _RECORD_BYTES
             addresses = np.frombuffer(arrays["addresses"], np.uint64, count * WARP_THREADS, start).reshape(-1, 32)
-        return Events(records[:, 1], records[:, 0], addresses, total - count)
+        return Events(records[:, 1], records[:, 0], addresses, total - first - count, first)
 
 
 def with_source_lines(module: Module) -> str:
@@ -186,6 +188,7 @@ def traced(module: Module, kernel: str, *, warps: int, accesses: int, visits: in
         "accesses": warps * accesses,
         "visits": warps * visits,
         "addresses": warps * accesses * WARP_THREADS,
+        "skips": warps,
     }
     if min(warps, accesses, visits) < 1 or sum(sizes.values()) * _RECORD_BYTES > MAX_TRACE_BYTES:
         raise PtxError(f"a trace of {warps} warps, {accesses} accesses, {visits} blocks: 1 to {MAX_TRACE_BYTES} bytes")
@@ -201,7 +204,8 @@ def traced(module: Module, kernel: str, *, warps: int, accesses: int, visits: in
     edits: list[tuple[int, int, str]] = []
     found: list[Access] = []
     untraced: list[int] = []
-    visit = {"base": "d10", "cursor": 4, "capacity": visits, "executing": names.fill("mov.u32 {r}r1, {r}r0;")}
+    visit = {"base": "d10", "cursor": 4, "capacity": visits, "skip": 0}
+    visit["executing"] = names.fill("mov.u32 {r}r1, {r}r0;")
     for function in functions:
         edits.append((function.body, function.body, prologue))
         edits += _at_heads(function, lambda block: names.fill(PTX["record"], event=index_of[block], **visit))
@@ -217,14 +221,14 @@ def traced(module: Module, kernel: str, *, warps: int, accesses: int, visits: in
             edits.append((instruction.start, instruction.start, text))
     text = names.apply(module, edits, sizes)
     arrays = {f"{names.name}_{array}": _RECORD_BYTES * count for array, count in sizes.items()}
-    return Traced(text, arrays, blocks, tuple(found), tuple(untraced), accesses, visits)
+    has_barriers = any(each.name == "mbarrier" for function in functions for each in function.instructions)
+    return Traced(text, arrays, blocks, tuple(found), tuple(untraced), has_barriers, accesses, visits)
 
 
 def _record_access(names: Names, access: Access, guard: str, event: int, capacity: int) -> str:
     executing = f"vote.sync.ballot.b32 {{r}}r1, {guard}, {{r}}r0;" if guard else "mov.u32 {r}r1, {r}r0;"
-    record = names.fill(
-        PTX["record"], base="d9", cursor=0, capacity=capacity, event=event, executing=names.fill(executing)
-    )
+    place = {"base": "d9", "cursor": 0, "capacity": capacity, "skip": names.fill("{r}r6").strip()}
+    record = names.fill(PTX["record"], event=event, executing=names.fill(executing), **place)
     return record + names.fill(PTX["store_address"], address=names.fill(address_code(access)))
 
 
@@ -235,43 +239,3 @@ def _blocks(functions: Iterable[Function]) -> tuple[tuple[str, int], ...]:
 def _at_heads(function: Function, code: Callable[[tuple[str, int]], str]) -> list[tuple[int, int, str]]:
     places = [function.instructions[block.start].start for block in function.blocks]
     return [(place, place, code((function.name, index))) for index, place in enumerate(places)]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A sample and the number of accesses to keep of each of its warps."""
-
-    sample: Sample
-    accesses: int
-
-    def places(self) -> list[tuple[int, int]]:
-        """Block and warp of each slot, in order."""
-        first, step, count = self.sample.blocks
-        first_warp, warp_step, warps = self.sample.warps
-        return [
-            (first + step * block, first_warp + warp_step * warp) for block in range(count) for warp in range(warps)
-        ]
-
-
-def plan_samples(
-    blocks: int, warps_per_block: int, sm_count: int, blocks_per_sm: int, accesses_per_warp: float
-) -> tuple[Plan, ...]:
-    """The samples of a launch: blocks at a distance of `sm_count`, then blocks beside the first of them.
-
-    Blocks start in order on SMs in turn, so that blocks at that distance likely share an SM as long as all take equally
-    long. `accesses_per_warp` is the mean of the launch; at most `MAX_ACCESSES` are recorded in all.
-    """
-    together = max(1, min(blocks_per_sm, -(-blocks // sm_count), MAX_WARPS // warps_per_block))
-    per_warp = max(1.0, min(accesses_per_warp, ACCESSES_PER_WARP))
-    budget = MAX_ACCESSES * (1 - _NEIGHBOUR_SHARE)
-    together = max(1, min(together, int(budget / (per_warp * warps_per_block))))
-    warps = min(warps_per_block, MAX_WARPS)
-    first = max(0, (blocks // 2 // sm_count - together // 2)) * sm_count
-    first = min(first, max(0, blocks - 1 - (together - 1) * sm_count))
-    kept = min(ACCESSES_PER_WARP, max(1, int(budget / (together * warps))))
-    plans = [Plan(Sample((first, sm_count, together), (0, 1, warps)), kept)]
-    fitting = int(MAX_ACCESSES * _NEIGHBOUR_SHARE / (per_warp * warps))
-    neighbours = min(_NEIGHBOURS, blocks - 1 - first, fitting, MAX_WARPS // warps)
-    if neighbours > 0 and sm_count > neighbours:
-        plans.append(Plan(Sample((first + 1, 1, neighbours), (0, 1, warps)), kept))
-    return tuple(plans)

@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from gpudissect.explanation.arguments import Argument, parse_arguments
-from gpudissect.explanation.instrument import Plan
 from gpudissect.explanation.profile import Gpu, Launch, Point, Results
+from gpudissect.explanation.sampling import Plan
 
 JOB, MEASURED = "job.json", "measured.json"
 PLAIN, COUNTED, TRACED, SAMPLED = "plain.cubin", "counted.cubin", "traced.cubin", "sampled.cubin"
@@ -21,9 +21,14 @@ INSTRUMENTED = ("counts", "trace", "lines")
 """Stages with a kernel that is not quite the user's."""
 
 
-def trace_file(number: int) -> str:
-    """Name of the file with the arrays of a traced launch."""
-    return f"trace{number}.npz"
+def trace_file(folder: Path, plan: int, launch: int) -> Path:
+    """The file with the arrays of a traced launch for a plan."""
+    return folder / f"trace{plan}-{launch}.npz"
+
+
+def trace_files(folder: Path, plan: int) -> list[Path]:
+    """The files of all traced launches for a plan, in their order."""
+    return sorted(folder.glob(f"trace{plan}-*.npz"))
 
 
 class Job(BaseModel, frozen=True, strict=True):
@@ -39,6 +44,8 @@ class Job(BaseModel, frozen=True, strict=True):
     """Arrays of the trace by their names without prefix."""
     lines: dict[str, str] = {}
     """Arrays of sampled lines by their names without prefix; empty if the kernel has no accesses to sample."""
+    is_traced_in_order: bool = False
+    """Whether traces must have the first accesses of each warp, without gaps."""
     accesses_of_blocks: tuple[int, ...]
     """Accesses that a visit of each counted block makes."""
     limit_s: float = 20.0

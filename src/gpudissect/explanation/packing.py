@@ -43,10 +43,10 @@ class Trace:
     allocations: NDArray[np.int16]
     offsets: NDArray[np.int64]
 
-    def first_accesses(self, count: int) -> "Trace":
-        """The trace with its first accesses only."""
+    def select(self, accesses: NDArray[np.bool_]) -> "Trace":
+        """The trace with the accesses of a mask only."""
         parts = (self.accessed, self.access_lanes, self.allocations, self.offsets)
-        return Trace(self.visited, self.visit_lanes, *(part[:count] for part in parts))  # type: ignore[arg-type]
+        return Trace(self.visited, self.visit_lanes, *(part[accesses] for part in parts))  # type: ignore[arg-type]
 
 
 def relative_trace(

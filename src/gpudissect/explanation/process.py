@@ -3,6 +3,7 @@
 A kernel may crash or never end. Then what was measured is in the folder, and the process ends with its context.
 """
 
+import itertools
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpudissect.device.cuda.context import CudaContext
 from gpudissect.device.cuda.info import NvmlMonitor, driver_facts, provenance
@@ -29,17 +31,19 @@ from gpudissect.device.cuda.user_kernel import (
 from gpudissect.errors import GpudissectError
 from gpudissect.explanation import jobs
 from gpudissect.explanation.arguments import Argument
-from gpudissect.explanation.instrument import Plan, plan_samples
+from gpudissect.explanation.instrument import MAX_WARPS
 from gpudissect.explanation.jobs import Answer, Job, Measured, Step
 from gpudissect.explanation.line_sample import RECORD_BYTES
 from gpudissect.explanation.profile import Gpu, Point, Results
+from gpudissect.explanation.sampling import PLACES, Plan, most_typical, plan_samples
+from gpudissect.explanation.windows import TRACE_ARRAYS, skips, write_trace
 from gpudissect.units import WARP_SIZE
 
 _WARM_UP_S = 0.1
 _LAUNCHES_OF_POINT = 6  # at least: a trial, one that is not timed, and some that are
 _COUNTER_FIELDS = 3
 _REPEATED_TOLERANCE = 1e-3  # by which the counts of another launch may differ: where threads race, they vary
-_TRACE_ARRAYS = ("cursors", "accesses", "visits", "addresses")
+_PLACES_S = 2.0  # in which launches may look for a typical sample
 
 
 class JobRunner:
@@ -252,18 +256,12 @@ class JobRunner:
         self._measured.conditions = tuple(dict.fromkeys((*self._measured.conditions, *found)))
 
     def _trace(self) -> None:
-        launch = self._launch
-        counts = np.load(self._folder / jobs.COUNTERS, allow_pickle=False).reshape(-1, _COUNTER_FIELDS)
-        warps = launch.blocks * launch.warps_per_block
-        per_warp = float(np.dot(counts[:, 0], self._job.accesses_of_blocks)) / max(1, warps)
-        sm_count = int(self._context.properties.multiprocessor_count)
-        plans = plan_samples(launch.blocks, launch.warps_per_block, sm_count, self._measured.blocks_per_sm, per_warp)
         with self._loaded(jobs.TRACED) as kernel:
             start = self._launcher(kernel)
+            plans = self._typical_plans(kernel, start)
             for number, plan in enumerate(plans):
                 self._report(Step(stage="trace", done=number, total=len(plans)))
-                self._arrays.reset()
-                self._run_traced(kernel, start, plan, number)
+                self._record_plan(kernel, start, plan, number)
                 self._measured.traces += (plan,)
                 self._save()
             varying, different = self._different()
@@ -271,19 +269,51 @@ class JobRunner:
             varying = tuple(dict.fromkeys((*results.varying, *varying)))
             self._measured.results = results.model_copy(update={"varying": varying, "different_traced": different})
 
-    def _run_traced(self, kernel: UserKernel, launch: Callable[[], None], plan: Plan, number: int) -> None:
-        places = {name: kernel.array(array) for name, array in self._job.trace.items()}
-        sample = np.frombuffer(plan.sample.data(), np.uint8)
-        self._context.upload(places["sample"][0], sample)
-        self._context.fill_zeros(*places["cursors"])
+    def _typical_plans(self, kernel: UserKernel, start: Callable[[], None]) -> tuple[Plan, ...]:
+        """The plans where the grid is most typical; those of its middle if launches take long, or there is one wave."""
+        launch = self._launch
+        counts = np.load(self._folder / jobs.COUNTERS, allow_pickle=False).reshape(-1, _COUNTER_FIELDS)
+        warps = max(1, launch.blocks * launch.warps_per_block)
+        per_warp = float(np.dot(counts[:, 0], self._job.accesses_of_blocks)) / warps
+        sm_count = int(self._context.properties.multiprocessor_count)
+        shape = (launch.blocks, launch.warps_per_block, sm_count, self._measured.blocks_per_sm, per_warp)
+        found = list(dict.fromkeys(plan_samples(*shape, place) for place in PLACES))
+        if len(found) == 1 or len(found) * self._launch_s > _PLACES_S:
+            return found[0]
+        visits = []
+        for plans in found:
+            self._run_traced(kernel, start, plans[0], np.zeros(len(plans[0].places()), np.uint64))
+            cursors = self._context.download(*kernel.array(self._job.trace["cursors"])).view(np.uint32)
+            of_slot = cursors[1 : 2 * len(plans[0].places()) : 2]
+            visits.append(of_slot.reshape(-1, plans[0].sample.warps[2]).astype(np.int64))
+        return found[most_typical(visits, float(counts[:, 0].sum()) / warps)]
+
+    def _run_traced(
+        self, kernel: UserKernel, start: Callable[[], None], plan: Plan, skipped: NDArray[np.uint64]
+    ) -> None:
+        self._arrays.reset()
+        for name, data in (("sample", np.frombuffer(plan.sample.data(), np.uint8)), ("skips", skipped.view(np.uint8))):
+            self._context.upload(kernel.array(self._job.trace[name])[0], data)
+        self._context.fill_zeros(*kernel.array(self._job.trace["cursors"]))
         self._context.wait_until_cleared()
-        self._finish(launch)
-        slots, capacity = len(plan.places()), places["cursors"][1] // 8
-        cursors, accesses, visits, addresses = (
-            self._context.download(places[name][0], places[name][1] // capacity * slots) for name in _TRACE_ARRAYS
-        )
-        file = self._folder / jobs.trace_file(number)
-        np.savez(file, cursors=cursors, accesses=accesses, visits=visits, addresses=addresses)
+        self._finish(start)
+
+    def _record_plan(self, kernel: UserKernel, start: Callable[[], None], plan: Plan, number: int) -> None:
+        """Trace the warps of a plan, in several launches if they make more accesses than are kept."""
+        slots = len(plan.places())
+        left = [np.zeros(slots, np.uint64)]
+        for turn in itertools.count():
+            self._run_traced(kernel, start, plan, left.pop(0))
+            found = {}
+            for name in TRACE_ARRAYS:
+                address, size = kernel.array(self._job.trace[name])
+                found[name] = self._context.download(address, size // MAX_WARPS * slots)
+            write_trace(jobs.trace_file(self._folder, number, turn), found)
+            if not turn and not self._job.is_traced_in_order:
+                totals = found["cursors"].view(np.uint32)[::2].astype(np.int64)
+                left = skips(totals, plan.accesses)
+            if not left:
+                return
 
     def _sample_lines(self) -> None:
         with self._loaded(jobs.SAMPLED) as kernel:

@@ -98,11 +98,11 @@ class Warp(Record):
     visits: Annotated[int, Field(ge=0, le=MAX_EVENTS_PER_WARP)]
     """Recorded visits of blocks."""
     accesses: Annotated[int, Field(ge=0, le=MAX_EVENTS_PER_WARP)]
-    """Recorded accesses."""
+    """Recorded accesses: all, or the first, those in the middle, and the last (`windows.windows`)."""
     more_visits: Count = 0
     """Visits after the recorded ones."""
     more_accesses: Count = 0
-    """Accesses after the recorded ones."""
+    """Accesses that are not recorded."""
     packed: str = Field(repr=False)
     """See `packing.pack_trace`."""
 

@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -29,15 +28,14 @@ from gpudissect.explanation.instrument import (
 from gpudissect.explanation.jobs import Job, Measured
 from gpudissect.explanation.line_records import LAUNCH_RECORDS, SHIFT, LineRecords, pack, thinned
 from gpudissect.explanation.line_sample import LineSampled, line_sampled
-from gpudissect.explanation.packing import Trace, pack_bytes, pack_trace, relative_trace
+from gpudissect.explanation.packing import pack_bytes
 from gpudissect.explanation.parameters import check_parameters, parameters_of
-from gpudissect.explanation.profile import SCHEMA, Allocation, Launch, Profile, Warp
+from gpudissect.explanation.profile import SCHEMA, Allocation, Launch, Profile
 from gpudissect.explanation.ptx import Module, parse_ptx
 from gpudissect.explanation.user_code import assemble
+from gpudissect.explanation.windows import read_warps
 from gpudissect.machine_code.kernel import Cubin, Kernel, choose_kernel, read_cubin
 
-MAX_TRACE_CHARACTERS = 1_500_000
-"""Of all packed traces of a profile; beyond, fewer accesses of each warp are kept."""
 DEFAULT_LIMIT_S = 60.0
 _PTX = "kernel.ptx"
 _REGISTERS_PER_SM, _MAX_REGISTERS, _MIN_REGISTERS = 1 << 16, 255, 32  # 65,536 on every GPU since Kepler
@@ -79,6 +77,7 @@ def prepare(
         counters=counting.array,
         trace={name.rpartition("_")[2]: name for name in tracing.arrays},
         lines={name.rpartition("_")[2]: name for name in sampling.arrays if sampling.accesses},
+        is_traced_in_order=tracing.has_barriers,
         accesses_of_blocks=_accesses_of_blocks(module, counting, tracing),
         limit_s=limit_s,
         sweep_s=limit_s,
@@ -146,7 +145,7 @@ def finish(folder: Path, tools: dict[str, str], notes: Sequence[str] = ()) -> Pr
         counts=tuple((*block, *count) for block, count in counts.items()),
         accesses=tuple((a.instruction, a.space, a.kind, a.size) for a in tracing.accesses),
         allocations=tuple(Allocation(name=a.name, bytes=a.array_bytes) for a in arrays),
-        warps=_warps(folder, measured, tracing, sizes),
+        warps=read_warps(folder, measured, tracing, sizes),
         lines=_lines(folder, measured, _sampled(module, job.kernel), sizes),
         blocks_per_sm=measured.blocks_per_sm,
         sweep=measured.sweep,
@@ -178,37 +177,3 @@ def _limits(module: Module, kernel: str, tracing: Traced) -> list[str]:
 def _omissions(measured: Measured) -> list[str]:
     count = measured.omitted_points
     return [f"no times at {count} lower occupancies: the time limit is too short for them"] if count else []
-
-
-def _warps(folder: Path, measured: Measured, tracing: Traced, sizes: Sequence[int]) -> tuple[Warp, ...]:
-    """The traces, with so few accesses of each warp that all fit into the profile."""
-    found: list[tuple[tuple[int, int], Trace, int, int]] = []
-    spaces = [access.space for access in tracing.accesses]
-    for number, plan in enumerate(measured.traces):
-        with np.load(folder / jobs.trace_file(number), allow_pickle=False) as file:
-            arrays: dict[str, Any] = {name: file[name].tobytes() for name in file.files}
-        for slot, place in enumerate(plan.places()):
-            visits, accesses = tracing.read_visits(arrays, slot), tracing.read_accesses(arrays, slot)
-            trace = relative_trace(visits, accesses, spaces, measured.addresses, sizes)
-            total = len(accesses.index) + accesses.overflow_count
-            found.append((place, trace.first_accesses(plan.accesses), visits.overflow_count, total))
-    limit = ACCESSES_PER_WARP
-    while True:
-        packed = [pack_trace(trace.first_accesses(limit)) for _, trace, _, _ in found]
-        characters = sum(map(len, packed))
-        if characters <= MAX_TRACE_CHARACTERS or limit <= 1:
-            break
-        longest = max(len(trace.accessed) for _, trace, _, _ in found)
-        limit = max(1, int(min(limit, longest) * min(0.8, 0.95 * MAX_TRACE_CHARACTERS / characters)))
-    return tuple(
-        Warp(
-            block=block,
-            warp=warp,
-            visits=len(trace.visited),
-            accesses=min(limit, len(trace.accessed)),
-            more_visits=more_visits,
-            more_accesses=total - min(limit, len(trace.accessed)),
-            packed=text,
-        )
-        for ((block, warp), trace, more_visits, total), text in zip(found, packed, strict=True)
-    )
