@@ -40,6 +40,7 @@ MIN_MEMORY = 0.1  # share from memory below which loads without sampled addresse
 WHOLE = 0.9  # of the requests of an access that a sampled warp must have on average, or its trace was cut
 DIVERGED = 1.1  # times as many lanes
 TYPICAL = 1.25  # ratio of executions by sampled and by all warps up to which the sampled ones have their own number
+TYPICAL_OF_BRANCH = 2.0  # the same for blocks that warps execute equally often or not at all
 MAX_PATH = 3000  # instructions of the path of a warp
 
 
@@ -328,7 +329,9 @@ def relative_executions(
     warps = facts.blocks * -(-facts.threads // WARP_SIZE)
     launched = np.array([count.warps / warps for count in facts.counts.values()])
     found = visits.mean(axis=0)
-    is_typical = (found > launched / TYPICAL) & (found < launched * TYPICAL)
+    is_alike = (visits == 0) | (visits == visits.max(axis=0))
+    typical = np.where(is_alike.all(axis=0), TYPICAL_OF_BRANCH, TYPICAL)
+    is_typical = (found > launched / typical) & (found < launched * typical)
     mean = np.where(is_typical, launched, found)
     relative = np.where(mean > 0, visits / np.where(mean > 0, mean, 1.0), 1.0)
     columns = [

@@ -233,7 +233,8 @@ def predict(
     length = max(1, int(path.length + path.share * _lookups(requests, path) / 3))
     affordable = max(MIN_WAVES * resident, MAX_ISSUES // (length * launch.warps_per_block))
     simulated = min(-(-launch.blocks // card.sms), affordable)
-    work = Work(steps, path.variants, launch.warps_per_block, resident, simulated, sample, path.order)
+    thinned = _thinned(steps, path) if path.missing_turns else steps
+    work = Work(thinned, path.variants, launch.warps_per_block, resident, simulated, sample, path.order)
     found = run(sm, work)
     cycles = _cycles(found, launch.blocks / card.sms)
     if path.missing_turns:
@@ -251,6 +252,30 @@ def predict(
     nanoseconds = max(cycles / card.clock_hz * 1e9, bounds[best])  # runs are short: their pace has an error
     nanoseconds += card.values.get(("launch", "kernel_interval"), 0.0)
     return Prediction(resident, nanoseconds, _limiter(bounds, nanoseconds), bounds, found, requests)
+
+
+def _thinned(steps: Sequence[Step], path: Path) -> tuple[Step, ...]:
+    """Steps of a path that lacks turns of loops: what runs outside them takes less of the units that warps share.
+
+    It is a greater part of the path than of the kernel, and would limit the path where it does not limit the kernel.
+    """
+    whole = path.executed * path.relative
+    density = np.divide(path.counts, whole, out=np.full(whole.size, path.share), where=whole > 0)
+    return tuple(
+        step
+        if factor >= 1
+        else replace(
+            step,
+            shared_interval=factor * step.shared_interval,
+            tag_interval=factor * step.tag_interval,
+            l2_bytes=factor * step.l2_bytes,
+            l2_more=factor * step.l2_more,
+            l2_written=factor * step.l2_written,
+            dram_bytes=factor * step.dram_bytes,
+            link_bytes=factor * step.link_bytes,
+        )
+        for step, factor in zip(steps, np.minimum(1.0, path.share / np.maximum(density, 1e-9)), strict=True)
+    )
 
 
 def _limiter(bounds: Mapping[str, float], nanoseconds: float) -> str:

@@ -57,6 +57,12 @@ class Path:
         return _length(self.variants, self.order)
 
     @property
+    def counts(self) -> Floats:
+        """Mean executions of each instruction of the program on the path of a warp."""
+        counts = np.array([np.bincount(path, minlength=self.executed.size) for path in self.variants])
+        return np.asarray(counts[list(self.order)].mean(axis=0))
+
+    @property
     def missing_turns(self) -> float:
         """Instructions that the variants lack, relative to what they have more than the shorter ones."""
         if not self.shorter:
@@ -78,7 +84,8 @@ def walk(program: Program, counts: MachineCounts, warps: int, max_length: int, r
     mean = _Walker(program, counts, frequency)
     relative = np.ones((1, frequency.size)) if relative is None else relative
     rows, of_warp = np.unique(relative, axis=0, return_inverse=True)
-    walkers = [mean.of(row) for row in rows]
+    executing = (relative > 0).mean(axis=0)
+    walkers = [mean.of(row, executing) for row in rows]
     plan, order = _plan(walkers, of_warp.ravel())
     limit = _limits(mean, max_length)
     variants = tuple(walkers[each].path(limit / mean.turns, 2 * max_length, phase) for each, phase in plan)
@@ -167,15 +174,21 @@ class _Walker:
             self.entries[number] = entries
             self.turns[number] = frequency[loop.header] / entries if entries > _ROUNDING else 1.0
 
-    def of(self, relative: Floats) -> "_Walker":
-        """The walker of a warp that executes each block so often relative to this one."""
+    def of(self, relative: Floats, executing: Floats) -> "_Walker":
+        """The walker of a warp that executes each block so often relative to this one.
+
+        `executing`: share of the warps that execute each block. If the block before a loop has other successors, warps
+        that execute the loop enter it more often than a mean warp.
+        """
         found = copy(self)
         found.frequency, found.turns, found.entries = self.frequency * relative, self.turns.copy(), self.entries.copy()
-        predecessors = self.program.flow.predecessors()
+        blocks, predecessors = self.program.flow.blocks, self.program.flow.predecessors()
         for number, loop in enumerate(self.program.loops.loops):
             before = [block for block in predecessors[loop.header] if block not in loop.blocks]
             around, now = (float(sum(each[block] for block in before)) for each in (self.frequency, found.frequency))
             found.entries[number] *= now / around if around > 0 else relative[loop.header]
+            if relative[loop.header] > 0 and any(len(blocks[block].successors) > 1 for block in before):
+                found.entries[number] = min(found.entries[number] / executing[loop.header], now)
             if found.entries[number] > _ROUNDING:
                 found.turns[number] = found.frequency[loop.header] / found.entries[number]
         return found
