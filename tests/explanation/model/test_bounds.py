@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpudissect.explanation.model.predict import bounds_of, sm_of, steps_of
 from tests.explanation.model.test_costs import CARD
-from tests.explanation.model.test_made import LOAD, LOAD_LINE, STORE, STORE_LINE, WARPS, assessment
+from tests.explanation.model.test_predicated_on import LOAD, LOAD_LINE, STORE, STORE_LINE, WARPS, assessment
 
 TWO_LOADS = assessment((LOAD, "", LOAD_LINE), (LOAD, "", LOAD_LINE), loading=WARPS)
 COUNTS = st.integers(1, 32)
@@ -32,24 +32,26 @@ def test_the_bound_of_the_l1_is_the_larger_sum_of_cycles(first, second):
 
 
 @pytest.mark.parametrize(("tags", "passes"), [(4, 1), (1, 4)])
-@pytest.mark.parametrize("made", [0.0, 0.25, 1.0])
-def test_pipe_and_memory_are_bound_by_the_requests_that_are_made(tags, passes, made):
-    all_requests, some = (cycles_of(*[{"tags": tags, "passes": passes, "made": share}] * 2) for share in (1.0, made))
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_pipe_and_memory_are_bound_by_executions_that_make_a_request(tags, passes, share):
+    all_requests, some = (
+        cycles_of(*[{"tags": tags, "passes": passes, "predicated_on": on}] * 2) for on in (1.0, share)
+    )
     for name in ("lsu", "l2", "memory"):
         assert all_requests[name] > 0
-        assert some[name] == pytest.approx(made * all_requests[name])
+        assert some[name] == pytest.approx(share * all_requests[name])
 
 
 def test_an_execution_without_a_request_takes_an_issue_slot():
-    assert cycles_of({"made": 0.0}, {"made": 0.0})["issue"] == cycles_of({}, {})["issue"] > 0
+    assert cycles_of({"predicated_on": 0.0}, {"predicated_on": 0.0})["issue"] == cycles_of({}, {})["issue"] > 0
 
 
 def test_steps_have_the_cycles_of_tags_and_the_share_that_makes_requests():
-    requests = {0: replace(TWO_LOADS.requests[0], tags=5.0, passes=3.0, made=0.5)}
+    requests = {0: replace(TWO_LOADS.requests[0], tags=5.0, passes=3.0, predicated_on=0.5)}
     steps = steps_of(TWO_LOADS.program, TWO_LOADS.costs, requests, CARD)
-    assert (steps[0].tag_interval, steps[0].made) == (5, 0.5)
+    assert (steps[0].tag_interval, steps[0].predicated_on) == (5, 0.5)
     assert steps[0].shared_interval == pytest.approx(3, rel=0.03)
-    assert (steps[1].tag_interval, steps[1].made) == (0, 1)
+    assert (steps[1].tag_interval, steps[1].predicated_on) == (0, 1)
 
 
 def test_a_store_has_its_sampled_sectors_and_all_that_it_writes():

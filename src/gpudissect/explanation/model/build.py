@@ -298,21 +298,21 @@ class _Builder:
 
 def _work(resource: str, steps: Sequence[Step], executed: NDArray[np.float64]) -> NDArray[np.float64]:
     """What all executions of each instruction take of a resource, in any unit: see `bounds_of`."""
-    made = executed * [step.made for step in steps]
+    requesting = executed * [step.predicated_on for step in steps]
     if resource == "l2":
-        loaded = made * [(1 - step.in_sm) * step.l2_bytes for step in steps]
-        written = made * [step.l2_written for step in steps]
+        loaded = requesting * [(1 - step.in_sm) * step.l2_bytes for step in steps]
+        written = requesting * [step.l2_written for step in steps]
         return max(loaded, written, key=np.sum)
     if resource == "memory":
-        return made * [(1 - step.in_l2) * step.dram_bytes for step in steps]
+        return requesting * [(1 - step.in_l2) * step.dram_bytes for step in steps]
     if resource == "issue":
         return executed
     weights = (
         {resource: 1.0, "imad": 0.5 * any(step.is_either for step in steps)} if resource == "fma" else {resource: 1.0}
     )
     of_pipe = executed * [weights.get(step.pipe, 0.0) * step.interval / (1 + step.is_either) for step in steps]
-    shared = made * [step.shared_interval * (step.shared_pipe == resource and not step.fits) for step in steps]
-    tags = made * [step.tag_interval * (resource == "lsu") for step in steps]
+    shared = requesting * [step.shared_interval * (step.shared_pipe == resource and not step.fits) for step in steps]
+    tags = requesting * [step.tag_interval * (resource == "lsu") for step in steps]
     return of_pipe + max(shared, tags, key=np.sum)
 
 

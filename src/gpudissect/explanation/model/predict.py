@@ -101,7 +101,7 @@ def steps_of(
             is_either=is_either,
             shared_pipe=shared,
             shared_interval=interval if shared else 0.0,
-            made=found.made,
+            predicated_on=found.predicated_on,
             tag_interval=found.tags if shared == "lsu" else 0.0,
             latency=FENCE_LATENCY if is_fence else l1 if is_memory else latency,
             read_latency=8.0,
@@ -336,7 +336,7 @@ def bounds_of(
     cycles = {name: 0.0 for name in (*PIPES, *SHARED_PIPES, "l2", "memory")}
     warps, written, way, tags = launch.blocks * launch.warps_per_block / card.sms, 0.0, 0.0, 0.0
     for executed, step in zip(path.executed, steps, strict=True):
-        count = executed * step.made
+        count = executed * step.predicated_on
         cycles["issue"] += executed / sm.schedulers
         if step.shared_pipe is not None and not step.fits:
             cycles[step.shared_pipe] += count * step.shared_interval
@@ -358,7 +358,7 @@ def _traffic(program: Program, requests: Mapping[int, Requests], path: Path) -> 
     """Bytes that a warp writes to memory, and all that it moves."""
     written = moved = 0.0
     for index, found in requests.items():
-        each = path.executed[index] * found.made * (1 - found.in_l2) * found.dram_bytes / found.random
+        each = path.executed[index] * found.predicated_on * (1 - found.in_l2) * found.dram_bytes / found.random
         moved += each
         written += each if program.uses[index].access in ("store", "reduction", "atomic") else 0.0
     return written, moved
