@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudissect.explanation.model.predict import bounds_of, sm_of, steps_of
+from gpudissect.explanation.model.predict import bounds_of, demand_of, sm_of, steps_of
 from tests.explanation.model.test_costs import CARD
 from tests.explanation.model.test_predicated_on import LOAD, LOAD_LINE, STORE, STORE_LINE, WARPS, assessment
 
@@ -17,9 +18,8 @@ COUNTS = st.integers(1, 32)
 def cycles_of(*changes):
     """Cycles of each resource for a warp of two loads whose requests have these fields."""
     requests = {place: replace(TWO_LOADS.requests[place], **fields) for place, fields in enumerate(changes)}
-    program, path, costs, launch = TWO_LOADS.program, TWO_LOADS.path, TWO_LOADS.costs, TWO_LOADS.launch
-    steps = steps_of(program, costs, requests, CARD)
-    bounds = bounds_of(program, path, costs, steps, sm_of(CARD, 0.0, 1024), launch, CARD)
+    launch, steps = TWO_LOADS.launch, steps_of(TWO_LOADS.program, TWO_LOADS.costs, requests, CARD)
+    bounds = bounds_of(demand_of(steps, TWO_LOADS.path.executed, sm_of(CARD, 0.0, 1024)), launch, CARD)
     warps = launch.blocks * launch.warps_per_block / CARD.sms
     return {name: bound * CARD.clock_hz / 1e9 / warps for name, bound in bounds.items()}
 
@@ -60,3 +60,12 @@ def test_a_store_has_its_sampled_sectors_and_all_that_it_writes():
     steps = steps_of(found.program, found.costs, found.requests, CARD)
     assert [(each.kind, each.access) for each in steps[:2]] == [("load", 0), ("store", 1)]
     assert (steps[1].in_sm, steps[1].link_bytes) == (0, 128)
+
+
+@pytest.mark.parametrize(("passes", "demand"), [(1.0, [4.0, 1.0]), (9.0, [0.0, 9.0])])
+def test_the_demand_of_special_functions_is_that_of_the_busiest_part_of_the_lsu(passes, demand):
+    """They take the issue path, and fit between the passes of loads."""
+    load, _ = steps_of(TWO_LOADS.program, TWO_LOADS.costs, TWO_LOADS.requests, CARD)[:2]
+    special = replace(load, fits=True, shared_interval=4.0, tag_interval=0.0)
+    steps = [special, replace(load, shared_interval=passes)]
+    assert demand_of(steps, np.ones(2), sm_of(CARD, 0.0, 1024))["lsu"].tolist() == demand
