@@ -109,8 +109,6 @@ class Assessment:
                 each = replace(each, in_sm=1.0, in_l2=1.0)
             each = mean_passes(each, self.turned[place]) if place in self.turned else each
             each = replace(each, predicated_on=predicated_on)
-            if self.program.instructions[place].opcode == "LDGSTS":  # its data are written to shared memory
-                each = replace(each, passes=max(1.0, each.lanes * (self.program.uses[place].bytes or SECTOR) / LINE))
             found[place] = self._of_bulk_copy(place, each) if place in self.events.sizes else each
         return found
 
