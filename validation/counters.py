@@ -140,17 +140,17 @@ def expected(gpu: str, name: str) -> list[dict[str, float]]:
             row["instructions"] += count
             pipe = step.shared_pipe if step.shared_pipe and step.pipe == "issue" else step.pipe
             row[f"instructions of {'fma' if pipe == 'imad' else pipe}"] += count
-            made = count * step.made
+            requesting = count * step.predicated_on
             if step.shared_pipe == "lsu" and not step.fits:
-                row["cycles of data"] += made * step.shared_interval
-                row["cycles of tags"] += made * step.tag_interval
+                row["cycles of data"] += requesting * step.shared_interval
+                row["cycles of tags"] += requesting * step.tag_interval
             each = prediction.requests.get(place)
             if each is None or use.space == "shared" or not each.sectors:
                 continue
             space = "local" if use.space == "local" else "global"
-            row[f"sectors of {space} {use.access}s"] += made * each.sectors
+            row[f"sectors of {space} {use.access}s"] += requesting * each.sectors
             if use.access == "load":
-                row["sectors from the L2"] += made * (1 - each.in_sm) * each.l2_bytes / SECTOR
+                row["sectors from the L2"] += requesting * (1 - each.in_sm) * each.l2_bytes / SECTOR
         rows.append(dict(row))
     return rows
 

@@ -29,7 +29,7 @@ from gpudissect.explanation.model.assess import Assessment, assess, facts_of
 from gpudissect.explanation.model.card import Card, card_of
 from gpudissect.explanation.model.costs import cost_of
 from gpudissect.explanation.model.occupancy import occupancy_of
-from gpudissect.explanation.model.predict import Prediction, bounds_of, sm_of, steps_of
+from gpudissect.explanation.model.predict import Prediction, bounds_of, demand_of, sm_of, steps_of
 from gpudissect.explanation.model.requests import l2_load
 from gpudissect.explanation.model.traffic import bytes_of_random_line
 from gpudissect.explanation.model.walk import walk
@@ -133,7 +133,7 @@ class Kernel:
         path = walk(program, counts, launch.blocks * launch.warps_per_block, 1)
         costs = [cost_of(i, use, self.card) for i, use in zip(program.instructions, program.uses, strict=True)]
         steps = steps_of(program, costs, {}, self.card)
-        return bounds_of(program, path, costs, steps, sm_of(self.card, 0.0, 1), launch, self.card)
+        return bounds_of(demand_of(steps, path.executed, sm_of(self.card, 0.0, 1)), launch, self.card)
 
     def bytes_of_memory(self) -> tuple[dict[int, float], bool]:
         """Bytes of memory of all executions of each access by a warp, by number of its PTX instruction.

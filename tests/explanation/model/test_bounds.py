@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudissect.explanation.model.predict import bounds_of, sm_of, steps_of
+from gpudissect.explanation.model.predict import bounds_of, demand_of, sm_of, steps_of
 from tests.explanation.model.test_costs import CARD
-from tests.explanation.model.test_made import LOAD, LOAD_LINE, STORE, STORE_LINE, WARPS, assessment
+from tests.explanation.model.test_predicated_on import LOAD, LOAD_LINE, STORE, STORE_LINE, WARPS, assessment
 
 TWO_LOADS = assessment((LOAD, "", LOAD_LINE), (LOAD, "", LOAD_LINE), loading=WARPS)
 COUNTS = st.integers(1, 32)
@@ -17,9 +18,8 @@ COUNTS = st.integers(1, 32)
 def cycles_of(*changes):
     """Cycles of each resource for a warp of two loads whose requests have these fields."""
     requests = {place: replace(TWO_LOADS.requests[place], **fields) for place, fields in enumerate(changes)}
-    program, path, costs, launch = TWO_LOADS.program, TWO_LOADS.path, TWO_LOADS.costs, TWO_LOADS.launch
-    steps = steps_of(program, costs, requests, CARD)
-    bounds = bounds_of(program, path, costs, steps, sm_of(CARD, 0.0, 1024), launch, CARD)
+    launch, steps = TWO_LOADS.launch, steps_of(TWO_LOADS.program, TWO_LOADS.costs, requests, CARD)
+    bounds = bounds_of(demand_of(steps, TWO_LOADS.path.executed, sm_of(CARD, 0.0, 1024)), launch, CARD)
     warps = launch.blocks * launch.warps_per_block / CARD.sms
     return {name: bound * CARD.clock_hz / 1e9 / warps for name, bound in bounds.items()}
 
@@ -32,24 +32,26 @@ def test_the_bound_of_the_l1_is_the_larger_sum_of_cycles(first, second):
 
 
 @pytest.mark.parametrize(("tags", "passes"), [(4, 1), (1, 4)])
-@pytest.mark.parametrize("made", [0.0, 0.25, 1.0])
-def test_pipe_and_memory_are_bound_by_the_requests_that_are_made(tags, passes, made):
-    all_requests, some = (cycles_of(*[{"tags": tags, "passes": passes, "made": share}] * 2) for share in (1.0, made))
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_pipe_and_memory_are_bound_by_executions_that_make_a_request(tags, passes, share):
+    all_requests, some = (
+        cycles_of(*[{"tags": tags, "passes": passes, "predicated_on": on}] * 2) for on in (1.0, share)
+    )
     for name in ("lsu", "l2", "memory"):
         assert all_requests[name] > 0
-        assert some[name] == pytest.approx(made * all_requests[name])
+        assert some[name] == pytest.approx(share * all_requests[name])
 
 
 def test_an_execution_without_a_request_takes_an_issue_slot():
-    assert cycles_of({"made": 0.0}, {"made": 0.0})["issue"] == cycles_of({}, {})["issue"] > 0
+    assert cycles_of({"predicated_on": 0.0}, {"predicated_on": 0.0})["issue"] == cycles_of({}, {})["issue"] > 0
 
 
 def test_steps_have_the_cycles_of_tags_and_the_share_that_makes_requests():
-    requests = {0: replace(TWO_LOADS.requests[0], tags=5.0, passes=3.0, made=0.5)}
+    requests = {0: replace(TWO_LOADS.requests[0], tags=5.0, passes=3.0, predicated_on=0.5)}
     steps = steps_of(TWO_LOADS.program, TWO_LOADS.costs, requests, CARD)
-    assert (steps[0].tag_interval, steps[0].made) == (5, 0.5)
+    assert (steps[0].tag_interval, steps[0].predicated_on) == (5, 0.5)
     assert steps[0].shared_interval == pytest.approx(3, rel=0.03)
-    assert (steps[1].tag_interval, steps[1].made) == (0, 1)
+    assert (steps[1].tag_interval, steps[1].predicated_on) == (0, 1)
 
 
 def test_a_store_has_its_sampled_sectors_and_all_that_it_writes():
@@ -58,3 +60,12 @@ def test_a_store_has_its_sampled_sectors_and_all_that_it_writes():
     steps = steps_of(found.program, found.costs, found.requests, CARD)
     assert [(each.kind, each.access) for each in steps[:2]] == [("load", 0), ("store", 1)]
     assert (steps[1].in_sm, steps[1].link_bytes) == (0, 128)
+
+
+@pytest.mark.parametrize(("passes", "demand"), [(1.0, [4.0, 1.0]), (9.0, [0.0, 9.0])])
+def test_the_demand_of_special_functions_is_that_of_the_busiest_part_of_the_lsu(passes, demand):
+    """They take the issue path, and fit between the passes of loads."""
+    load, _ = steps_of(TWO_LOADS.program, TWO_LOADS.costs, TWO_LOADS.requests, CARD)[:2]
+    special = replace(load, fits=True, shared_interval=4.0, tag_interval=0.0)
+    steps = [special, replace(load, shared_interval=passes)]
+    assert demand_of(steps, np.ones(2), sm_of(CARD, 0.0, 1024))["lsu"].tolist() == demand

@@ -77,7 +77,7 @@ class Assessment:
     accessed: Mapping[int, int] = field(repr=False)
     events: Events = field(default_factory=no_events, repr=False)
     turned: Mapping[int, float] = field(default_factory=dict, repr=False)  # attempts (`retries`), by instruction
-    made: Mapping[int, float] = field(default_factory=dict, repr=False)  # `Requests.made` where it is below 1
+    predicated_on: Mapping[int, float] = field(default_factory=dict, repr=False)  # as of `Requests`, where below 1
 
     @property
     def occupancy(self) -> Occupancy:
@@ -101,16 +101,15 @@ class Assessment:
         for place, index in self.accessed.items():
             executed[index] += float(self.path.executed[place])
         for place, index in self.accessed.items():
+            predicated_on = self.predicated_on.get(place, 1.0)
             each = with_l2(self.traffic.outside[index], self.behind_l1.get(index), self.card)
             if index in self._new:
-                is_whole = self.sample.mean_requests(index) >= WHOLE * executed[index] * self.made.get(place, 1.0)
+                is_whole = self.sample.mean_requests(index) >= WHOLE * executed[index] * predicated_on
                 each = replace(each, access=index, new=self._new[index], is_whole=is_whole)
             elif index in self.traffic.assumed and each.from_memory < MIN_MEMORY and self._is_load(index):
                 each = replace(each, in_sm=1.0, in_l2=1.0)
             each = mean_passes(each, self.turned[place]) if place in self.turned else each
-            each = replace(each, made=self.made.get(place, 1.0))
-            if self.program.instructions[place].opcode == "LDGSTS":  # its data are written to shared memory
-                each = replace(each, passes=max(1.0, each.lanes * (self.program.uses[place].bytes or SECTOR) / LINE))
+            each = replace(each, predicated_on=predicated_on)
             found[place] = self._of_bulk_copy(place, each) if place in self.events.sizes else each
         return found
 
@@ -225,10 +224,10 @@ def assess(program: Program, module: Module, facts: Facts, card: Card) -> Assess
     traffic = Traffic(accesses, facts.warps, _diverged(facts, module), retried, combined)
     accessed = by_instruction(program, accesses, traffic.outside)
     found = assess_counts(program, counts, facts, traffic, accessed, card)
-    return replace(found, made=_made(program, counts, facts, module, accessed, found.turned))
+    return replace(found, predicated_on=_predicated_on(program, counts, facts, module, accessed, found.turned))
 
 
-def _made(
+def _predicated_on(
     program: Program,
     counts: MachineCounts,
     facts: Facts,
@@ -236,9 +235,10 @@ def _made(
     accessed: Mapping[int, int],
     turned: Collection[int],
 ) -> dict[int, float]:
-    """`Requests.made` of the instructions of each access: the executions of its PTX block, if all have predicates.
+    """`Requests.predicated_on` of instructions whose predicate can be false.
 
-    The assembler turns short branches around accesses into predicates.
+    If all instructions of an access have predicates, they make as many requests as its PTX block has executions: the
+    assembler turns short branches around accesses into predicates.
     """
     executed = {
         place: count.value

@@ -6,7 +6,6 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpudissect.catalogue.compute_capability import allocated_registers
 from gpudissect.errors import UsageError
@@ -20,7 +19,6 @@ from gpudissect.explanation.model.critical import Chain, cycles_per_turn, latenc
 from gpudissect.explanation.model.occupancy import RESERVED_SHARED, shared_of_block
 from gpudissect.explanation.model.predict import roofline, steps_of, volkov
 from gpudissect.explanation.model.requests import Requests
-from gpudissect.explanation.model.sm.engine import Step
 from gpudissect.explanation.model.trial import Trial
 from gpudissect.explanation.packing import DamagedProfileError
 from gpudissect.explanation.profile import Launch, Profile
@@ -250,8 +248,8 @@ class _Builder:
         program = assessment.program
         total = max(1.0, float(found.run.waited.sum()) + float(assessment.path.executed.sum()))
         waits = program.dependences.waits_by_consumer
-        work = _work(found.limiter, self.steps, assessment.path.executed)
-        work = work / max(float(work.sum()), 1e-9)
+        demand = found.demand.get(found.limiter, np.zeros(len(self.steps)))
+        demand = demand / max(float(demand.sum()), 1e-9)
         lines = []
         for index, (instruction, cost) in enumerate(zip(program.instructions, assessment.costs, strict=True)):
             requests, step = self.requests.get(index), self.steps[index]
@@ -270,7 +268,7 @@ class _Builder:
                     waits_for=tuple(program.instructions[w.producer].address for w in waits.get(index, ())),
                     stall=float(stalled) / total,
                     contended=float(contended) / total,
-                    limiting=float(work[index]),
+                    limiting=float(demand[index]),
                     is_measured=cost.is_measured,
                     cost_source=_cost_source(cost),
                     is_critical=index in chain.instructions,
@@ -294,26 +292,6 @@ class _Builder:
         if ("hiding", "contention_rise") not in self.assessment.card.values:
             found.append("latency of device memory under load: as on an H200 ('gpudissect hide' measures it)")
         return tuple(found)
-
-
-def _work(resource: str, steps: Sequence[Step], executed: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What all executions of each instruction take of a resource, in any unit: see `bounds_of`."""
-    made = executed * [step.made for step in steps]
-    if resource == "l2":
-        loaded = made * [(1 - step.in_sm) * step.l2_bytes for step in steps]
-        written = made * [step.l2_written for step in steps]
-        return max(loaded, written, key=np.sum)
-    if resource == "memory":
-        return made * [(1 - step.in_l2) * step.dram_bytes for step in steps]
-    if resource == "issue":
-        return executed
-    weights = (
-        {resource: 1.0, "imad": 0.5 * any(step.is_either for step in steps)} if resource == "fma" else {resource: 1.0}
-    )
-    of_pipe = executed * [weights.get(step.pipe, 0.0) * step.interval / (1 + step.is_either) for step in steps]
-    shared = made * [step.shared_interval * (step.shared_pipe == resource and not step.fits) for step in steps]
-    tags = made * [step.tag_interval * (resource == "lsu") for step in steps]
-    return of_pipe + max(shared, tags, key=np.sum)
 
 
 def _cost_source(cost: Cost) -> str:

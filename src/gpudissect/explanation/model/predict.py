@@ -44,7 +44,8 @@ IMBALANCE = 1.034  # time of the slowest SM relative to that of the mean, unless
 LIMITING_SHARE = 0.75  # of all cycles that the LSU, the L2 or memory must be busy to be what limits
 LIMITING_UNIT = 0.67  # ... a pipe or the issue slots of a scheduler: from the first 52 kernels of `examples/kernels`
 
-AfterL1 = Callable[[int, Requests, NDArray[np.float64]], Requests]
+Floats = NDArray[np.float64]
+AfterL1 = Callable[[int, Requests, Floats], Requests]
 """Requests of an instruction after the simulated L1 has seen so many: see `traffic.after_l1`."""
 
 
@@ -60,13 +61,14 @@ class Launch:
 class Prediction:
     """Time of a launch with `resident` blocks on an SM; `bounds`: nanoseconds that each resource needs at least.
 
-    `requests`: of each instruction, with the hits in the simulated L1.
+    `demand`: see `demand_of`. `requests`: of each instruction, with the hits in the simulated L1.
     """
 
     resident: int
     nanoseconds: float
     limiter: str
     bounds: Mapping[str, float]
+    demand: Mapping[str, Floats] = field(repr=False)
     run: Run = field(repr=False)
     requests: Mapping[int, Requests] = field(repr=False)
 
@@ -101,7 +103,7 @@ def steps_of(
             is_either=is_either,
             shared_pipe=shared,
             shared_interval=interval if shared else 0.0,
-            made=found.made,
+            predicated_on=found.predicated_on,
             tag_interval=found.tags if shared == "lsu" else 0.0,
             latency=FENCE_LATENCY if is_fence else l1 if is_memory else latency,
             read_latency=8.0,
@@ -247,11 +249,12 @@ def predict(
         for index, each in requests.items()
     }
     steps = steps_of(program, costs, requests, card, sample.events)
-    bounds = bounds_of(program, path, costs, steps, sm, launch, card)
+    demand = demand_of(steps, path.executed, sm)
+    bounds = bounds_of(demand, launch, card)
     best = max(bounds, key=lambda name: bounds[name])
     nanoseconds = max(cycles / card.clock_hz * 1e9, bounds[best])  # runs are short: their pace has an error
     nanoseconds += card.values.get(("launch", "kernel_interval"), 0.0)
-    return Prediction(resident, nanoseconds, _limiter(bounds, nanoseconds), bounds, found, requests)
+    return Prediction(resident, nanoseconds, _limiter(bounds, nanoseconds), bounds, demand, found, requests)
 
 
 def _thinned(steps: Sequence[Step], path: Path) -> tuple[Step, ...]:
@@ -348,42 +351,44 @@ def latency_of_warp(
     return run(sm, work).cycles / warps / (path.share * path.relative) / card.clock_hz * 1e9
 
 
-def bounds_of(
-    program: Program,
-    path: Path,
-    costs: Sequence[Cost],
-    steps: Sequence[Step],
-    sm: Sm,
-    launch: Launch,
-    card: Card,
-) -> dict[str, float]:
-    """Nanoseconds that each resource needs for all warps if it never waits (VV16 s4.1, for all pipes)."""
-    cycles = {name: 0.0 for name in (*PIPES, *SHARED_PIPES, "l2", "memory")}
-    warps, written, way, tags = launch.blocks * launch.warps_per_block / card.sms, 0.0, 0.0, 0.0
-    for executed, step in zip(path.executed, steps, strict=True):
-        count = executed * step.made
-        cycles["issue"] += executed / sm.schedulers
-        if step.shared_pipe is not None and not step.fits:
-            cycles[step.shared_pipe] += count * step.shared_interval
-        if step.shared_pipe == "lsu":
-            way += count * (step.shared_interval if step.fits else min(1.0, step.shared_interval))
-            tags += count * step.tag_interval
-        if step.pipe != "issue":
-            cycles[step.pipe] += executed * step.interval / sm.schedulers / (1 + step.is_either)
-        cycles["l2"] += count * (1 - step.in_sm) * step.l2_bytes / sm.l2_bytes
-        written += count * step.l2_written / sm.l2_bytes
-        cycles["memory"] += count * (1 - step.in_l2) * step.dram_bytes / sm.dram_bytes
-    cycles["l2"], cycles["lsu"] = max(cycles["l2"], written), max(cycles["lsu"], way, tags)
-    if any(step.is_either for step in steps):
-        cycles["fma"] += cycles["imad"] / 2
-    return {name: each * warps / card.clock_hz * 1e9 for name, each in cycles.items()}
+def demand_of(steps: Sequence[Step], executed: Floats, sm: Sm) -> dict[str, Floats]:
+    """Cycles of each resource that all executions of each instruction take (VV16 s4.1, for all pipes).
+
+    The issue path, data banks and tags of the LSU work at the same time, and so do loads and stores in the L2: the
+    busiest part counts.
+    """
+    requesting = executed * [step.predicated_on for step in steps]
+    is_either = np.array([step.is_either for step in steps], dtype=bool)
+    of_pipe = executed * [step.interval for step in steps] / sm.schedulers / (1 + is_either)
+    demand = {name: of_pipe * [step.pipe == name for step in steps] for name in PIPES}
+    demand["issue"] = executed / sm.schedulers
+    if is_either.any():
+        demand["fma"] = demand["fma"] + demand["imad"] / 2
+    passes = requesting * [0.0 if step.fits else step.shared_interval for step in steps]
+    demand |= {name: passes * [step.shared_pipe == name for step in steps] for name in SHARED_PIPES}
+    uses_lsu = [step.shared_pipe == "lsu" for step in steps]
+    path = requesting * [step.shared_interval if step.fits else min(1.0, step.shared_interval) for step in steps]
+    tags = requesting * [step.tag_interval for step in steps]
+    demand["lsu"] = max(demand["lsu"], path * uses_lsu, tags * uses_lsu, key=np.sum)
+    loaded = requesting * [1 - step.in_sm for step in steps] * [step.l2_bytes for step in steps] / sm.l2_bytes
+    written = requesting * [step.l2_written for step in steps] / sm.l2_bytes
+    demand["l2"] = max(loaded, written, key=np.sum)
+    missed = requesting * [1 - step.in_l2 for step in steps]
+    return demand | {"memory": missed * [step.dram_bytes for step in steps] / sm.dram_bytes}
+
+
+def bounds_of(demand: Mapping[str, Floats], launch: Launch, card: Card) -> dict[str, float]:
+    """Nanoseconds that each resource needs for all warps if it never waits; `demand`: of a warp, see `demand_of`."""
+    warps = launch.blocks * launch.warps_per_block / card.sms
+    cycles = np.stack(list(demand.values()), axis=1).sum(axis=0) * warps
+    return dict(zip(demand, (cycles / card.clock_hz * 1e9).tolist(), strict=True))
 
 
 def _traffic(program: Program, requests: Mapping[int, Requests], path: Path) -> tuple[float, float]:
     """Bytes that a warp writes to memory, and all that it moves."""
     written = moved = 0.0
     for index, found in requests.items():
-        each = path.executed[index] * found.made * (1 - found.in_l2) * found.dram_bytes / found.random
+        each = path.executed[index] * found.predicated_on * (1 - found.in_l2) * found.dram_bytes / found.random
         moved += each
         written += each if program.uses[index].access in ("store", "reduction", "atomic") else 0.0
     return written, moved

@@ -40,9 +40,9 @@ class Requests:
     on one pair of lines. `crossing`: share of the lines that go to the far partition of the L2; `far`: of those that
     hit; `merged`: share of the requests to the L2 that it merges with one of another SM. `from_memory`: share of all
     sectors, also of those that hit the L1; `new`: share that is new to their block; `sector_dram_bytes`: bytes that
-    each sector from memory moves. `made`: share of the executions that make a request; the predicate of others is
-    false. `access`: index of its requests in the sample, until the simulated L1 has seen these; `is_whole`: the sample
-    has all that a warp makes.
+    each sector from memory moves. `predicated_on`: share of the executions whose predicate is true: only these make
+    a request. `access`: index of its requests in the sample, until the simulated L1 has seen these; `is_whole`: the
+    sample has all that a warp makes.
     """
 
     lanes: float
@@ -65,7 +65,7 @@ class Requests:
     from_memory: float = 0.0
     new: float = 1.0
     sector_dram_bytes: float = 0.0
-    made: float = 1.0
+    predicated_on: float = 1.0
     access: int | None = None
     is_whole: bool = False
 

@@ -44,12 +44,16 @@ WORD = 4  # bytes: local memory is interleaved by lane in words
 
 @dataclass(frozen=True)
 class Accessed:
-    """An access of the PTX: number of its instruction, space, kind (load, store, atomic), bytes of a thread."""
+    """An access of the PTX: number of its instruction, space, kind (load, store, atomic), bytes of a thread.
+
+    `is_copied`: its data are written to shared memory, not to registers.
+    """
 
     instruction: int
     space: str
     kind: str
     size: int
+    is_copied: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,7 +146,9 @@ def _without_cache(group: _Group, blocks: NDArray[np.int64], *, merged: bool = F
     is_load, is_atomic, operations, hot = access.kind == "load", access.kind == "atomic", 0.0, 0.0
     words = [slice(n, n + WARP_SIZE) for n in range(0, lanes.shape[1], WARP_SIZE)]  # several in local memory alone
     passes = [bank_passes(group.addresses[:, n], lanes[:, n], access.size, merged=not is_atomic) for n in words]
-    conflicts = np.sum(passes, axis=0)
+    data_passes = float(np.sum(passes, axis=0).mean())
+    if access.is_copied:
+        data_passes = max(1.0, mean_lanes * access.size / LINE)
     if is_atomic:
         operations = float(atomic_operations(group.addresses, lanes, access.size).mean())
         of = np.where(blocks < 0, ~np.arange(blocks.size), blocks)[group.warps]
@@ -152,7 +158,7 @@ def _without_cache(group: _Group, blocks: NDArray[np.int64], *, merged: bool = F
     touched = unit * float(distinct(group.addresses, lanes, access.size, unit).mean())
     return Requests(
         lanes=mean_lanes,
-        passes=float(conflicts.mean()),
+        passes=data_passes,
         sectors=mean,
         tags=float(tag_passes(group.addresses, lanes).mean()),
         in_sm=0.0,
@@ -339,12 +345,16 @@ def after_l1(requests: Requests, seen: NDArray[np.float64], behind: BehindL1 | N
 
 
 def as_assembled(program: Program, accesses: Sequence[Accessed]) -> list[Accessed]:
-    """Accesses with the bytes of their machine code: the assembler joins neighbouring loads."""
+    """Accesses with the bytes of their machine code, and copies marked: the assembler joins neighbouring loads."""
     sizes = defaultdict[int, int](int)
+    copies = {instruction.line for instruction in program.instructions if instruction.opcode == "LDGSTS"}
     for instruction, use in zip(program.instructions, program.uses, strict=True):
         if use.access is not None and use.bytes is not None and instruction.line is not None:
             sizes[instruction.line] = max(sizes[instruction.line], use.bytes)
-    return [replace(access, size=max(access.size, sizes[access.instruction])) for access in accesses]
+    return [
+        replace(each, size=max(each.size, sizes[each.instruction]), is_copied=each.instruction in copies)
+        for each in accesses
+    ]
 
 
 def combined_accesses(program: Program, accesses: Sequence[Accessed]) -> frozenset[int]:

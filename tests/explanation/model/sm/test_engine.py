@@ -264,26 +264,28 @@ def test_a_load_passes_the_banks_of_tags_and_data_at_the_same_time():
 
 @settings(max_examples=20, deadline=None)
 @given(st.floats(0, 1))
-def test_a_pipe_works_for_the_executions_that_make_a_request(made):
-    steps = (step(pipe="issue", shared_pipe="lsu", shared_interval=8.0, made=made),)
+def test_a_pipe_works_for_the_executions_that_make_a_request(share):
+    steps = (step(pipe="issue", shared_pipe="lsu", shared_interval=8.0, predicated_on=share),)
     found = run(SM, Work(steps, (np.zeros(200, dtype=np.int64),), 4, 1, 2))
-    assert found.busy["lsu"] / (8 * 200 * 4 * 2) == pytest.approx(made, abs=0.01)
+    assert found.busy["lsu"] / (8 * 200 * 4 * 2) == pytest.approx(share, abs=0.01)
     assert found.busy["issue"] == 200 * 4 * 2
 
 
 def test_executions_without_a_request_leave_the_pipe_to_others():
     body = step(pipe="issue", shared_pipe="lsu", shared_interval=8.0)
-    assert cycles([replace(body, made=0.25)], 200, warps=16) == pytest.approx(200 * 16 * 8 / 4, rel=0.03)
-    assert cycles([replace(body, tag_interval=32.0, made=0.25)], 200, warps=16) == pytest.approx(200 * 16 * 8, rel=0.03)
+    assert cycles([replace(body, predicated_on=0.25)], 200, warps=16) == pytest.approx(200 * 16 * 8 / 4, rel=0.03)
+    assert cycles([replace(body, tag_interval=32.0, predicated_on=0.25)], 200, warps=16) == pytest.approx(
+        200 * 16 * 8, rel=0.03
+    )
 
 
 def test_a_load_that_makes_no_request_has_no_latency():
-    assert cycles([replace(load("dram", waits=1), made=0.0)], 100) < 300
+    assert cycles([replace(load("dram", waits=1), predicated_on=0.0)], 100) < 300
 
 
 def test_a_sampled_load_looks_up_the_l1_if_it_makes_a_request():
-    """Eight loads of line 7, of which two are made; the second one hits."""
+    """Eight loads of line 7, of which two make a request; the second one hits."""
     sample = sampled(*[[7]] * 8)
-    steps = (replace(load("l2", waits=1), access=0, in_sm=0.0, made=0.25),)
+    steps = (replace(load("l2", waits=1), access=0, in_sm=0.0, predicated_on=0.25),)
     found = run(SM, Work(steps, (np.zeros(8, dtype=np.int64),), 1, 1, 1, replace(sample, new=0 * sample.new)))
     assert found.seen[0].tolist() == [2, 1, 1, 1]

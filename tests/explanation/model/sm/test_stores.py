@@ -76,8 +76,8 @@ def test_a_store_that_hits_the_l1_goes_on_to_the_l2():
     assert run_of([STORE] * 10).busy["l2"] == pytest.approx(10 * 128 / 35)
 
 
-def test_a_store_that_is_not_made_leaves_nothing_in_the_l1():
-    steps = (STEPS[LOAD], replace(STEPS[STORE], made=0.0), STEPS[OTHER])
+def test_a_store_that_is_predicated_off_leaves_nothing_in_the_l1():
+    steps = (STEPS[LOAD], replace(STEPS[STORE], predicated_on=0.0), STEPS[OTHER])
     assert run_of([STORE, LOAD], steps=steps).seen[LOAD].tolist() == [1, 1, 1, 4]
 
 

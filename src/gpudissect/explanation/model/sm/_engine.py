@@ -54,9 +54,9 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
     state.busy[pipe] += row[column.INTERVAL]
     start: Float = np.float64(t)
     left = start
-    of_made = state.instructions.shape[0] + instruction  # numbers of its own, independent of those for the level
-    is_made = row[column.MADE] >= 1.0 or draw(state.strata, of_made) < row[column.MADE]
-    if is_made and row[column.SHARED] >= 0.0 and kind != column.MATRIX:
+    stratum = state.instructions.shape[0] + instruction  # numbers of its own, independent of those for the level
+    is_on = row[column.PREDICATED_ON] >= 1.0 or draw(state.strata, stratum) < row[column.PREDICATED_ON]
+    if is_on and row[column.SHARED] >= 0.0 and kind != column.MATRIX:
         place = np.int64(row[column.SHARED])
         if row[column.TAG_INTERVAL] > 0.0:
             start = max(state.shared[column.TAGS], start)
@@ -75,7 +75,7 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
         state.shared[place] = start + interval
         state.busy[state.pipes.shape[1] + place] += interval
     left = max(left, start + row[column.SHARED_INTERVAL]) - 1.0
-    if not is_made:
+    if not is_on:
         done = start + 1.0
     elif row[column.ACCESS] >= 0.0 and kind == column.LOAD:
         done = load(state, w, instruction, np.int64(row[column.SHARED]), left)

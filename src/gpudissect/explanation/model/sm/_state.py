@@ -28,11 +28,12 @@ BARRIERS = 6
 # OPERANDS: cycles of shared memory that read the operands of a matrix instruction. OPERATION: of the barriers in
 # memory. SIZE: mean bytes of a bulk copy, to which its bytes belong. FITS: issued between passes of loads and stores.
 # TAG_INTERVAL: cycles of the tag banks of the L1, which an instruction passes before SHARED.
-# MADE: share of the executions that make a request.
+# PREDICATED_ON: share of the executions whose predicate is true: only these make a request.
 (STALL, WAITS, SETS, READS, PIPE, INTERVAL, IS_EITHER, SHARED, SHARED_INTERVAL, LATENCY, READ_LATENCY) = range(11)
 (KIND, IN_SM, IN_L2, L2_BYTES, L2_MORE, L2_WRITTEN, DRAM_BYTES, LINK, FAR, ACCESS, IS_WHOLE) = range(11, 22)
 JUMP, EVEN, ODD, EVEN_AFTER, ODD_AFTER = range(22, 27)
-BYPASSES, QUEUE, COUNTER, PENDING, OPERANDS, OPERATION, SIZE, FITS, TAG_INTERVAL, MADE, INSTRUCTION = range(27, 38)
+BYPASSES, QUEUE, COUNTER, PENDING, OPERANDS, OPERATION = range(27, 33)
+SIZE, FITS, TAG_INTERVAL, PREDICATED_ON, INSTRUCTION = range(33, 38)
 PLAIN, LOAD, STORE, BARRIER, MATRIX, PREPARE, ARRIVE, WAIT, BULK = range(9)
 MAX_SPARE = 24.0  # cycles
 LSU, TAGS, SPARE = 0, -2, -1  # the first pipe of the SM, the tag banks; cycles in which special functions fit
@@ -136,4 +137,4 @@ class State(NamedTuple):
     ends: I64  # (blocks,), out: end of each block
     busy: F64  # (pipes + shared pipes + 2,), out: cycles of work of each, of all schedulers together
     waited: F64  # (instructions, 2), out: cycles that warps waited to issue each: for a barrier, and for a pipe
-    strata: I64  # (2 * instructions,), random numbers of each instruction so far, first for levels, then for MADE
+    strata: I64  # (2 * instructions,), random numbers of each instruction so far: for levels, then for predicates

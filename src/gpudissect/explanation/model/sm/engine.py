@@ -77,7 +77,7 @@ class Step:
     is_either: bool = False  # runs on the first or the second pipe
     shared_pipe: str | None = None
     shared_interval: float = 0.0
-    made: float = 1.0  # share of the executions that its predicate does not turn off
+    predicated_on: float = 1.0  # share of the executions whose predicate is true
     tag_interval: float = 0.0  # cycles of the tag banks of the L1, before those of the data banks
     latency: float = 1.0
     read_latency: float = 1.0
@@ -205,12 +205,12 @@ def _strides(work: Work) -> Floats:
     requests = (work.sample.ends - work.sample.begins).astype(np.float64)
     order = np.resize(work.order or range(len(work.paths)), max(len(work.order), len(requests)))
     counts = np.array([np.bincount(path, minlength=len(work.steps)) for path in work.paths])
-    made, executed = np.zeros((len(work.paths), requests.shape[1])), np.zeros_like(requests)
+    requesting, executed = np.zeros((len(work.paths), requests.shape[1])), np.zeros_like(requests)
     for index, step in enumerate(work.steps):
         if step.access is not None:
-            made[:, step.access] += counts[:, index] * step.made
+            requesting[:, step.access] += counts[:, index] * step.predicated_on
     for slot in range(len(requests)):
-        executed[slot] = made[order[slot :: len(requests)]].mean(axis=0)
+        executed[slot] = requesting[order[slot :: len(requests)]].mean(axis=0)
     return np.divide(requests, executed, out=np.ones_like(requests), where=(executed > 0) & work.sample.is_swept).clip(
         1.0
     )
@@ -247,5 +247,5 @@ def _row(sm: Sm, step: Step) -> list[float]:
         *(shared, step.shared_interval, step.latency, step.read_latency, KINDS.index(step.kind), step.in_sm),
         *(step.in_l2, step.l2_bytes, step.l2_more, step.l2_written, step.dram_bytes, step.link_bytes, step.far),
         *(access, step.is_whole, max(1, step.stall) + step.jump, *step.operands, step.bypasses, *asynchronous),
-        *(step.operand_interval, operation, step.size, step.fits, step.tag_interval, step.made),
+        *(step.operand_interval, operation, step.size, step.fits, step.tag_interval, step.predicated_on),
     ]

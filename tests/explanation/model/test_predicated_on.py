@@ -7,7 +7,7 @@ import pytest
 from gpudissect.explanation.counts import Count
 from gpudissect.explanation.instrument import LINES_FILE, BlockCount
 from gpudissect.explanation.mapping import MachineCounts
-from gpudissect.explanation.model.assess import Facts, _made, assess
+from gpudissect.explanation.model.assess import Facts, _predicated_on, assess
 from gpudissect.explanation.model.traffic import Accessed, combined_accesses
 from gpudissect.explanation.ptx import parse_ptx
 from gpudissect.machine_code.kernel import Function, Kernel
@@ -62,37 +62,37 @@ def assessment(*lines, loading=2, size=4, warps=()):
 @pytest.mark.parametrize(("loading", "share"), [(0, 0.0), (1, 0.125), (2, 0.25), (7, 0.875)])
 def test_a_predicated_access_makes_requests_as_often_as_its_ptx_block_runs(loading, share):
     found = assessment((LOAD, "!P0", LOAD_LINE), (STORE, "", STORE_LINE), loading=loading)
-    assert found.made == {0: share}
-    assert [found.requests[place].made for place in (0, 1)] == [share, 1.0]
+    assert found.predicated_on == {0: share}
+    assert [found.requests[place].predicated_on for place in (0, 1)] == [share, 1.0]
 
 
 def test_an_access_that_runs_as_often_as_its_ptx_block_makes_all_requests():
     found = assessment((LOAD, "!P0", LOAD_LINE), (STORE, "P1", STORE_LINE), loading=WARPS)
-    assert found.made == {}
+    assert found.predicated_on == {}
 
 
 def test_an_access_without_a_predicate_makes_a_request_in_each_execution():
     found = assessment((LOAD, "", LOAD_LINE), (STORE, "", STORE_LINE))
-    assert found.made == {} and found.requests[0].made == 1
+    assert found.predicated_on == {} and found.requests[0].predicated_on == 1
 
 
 def test_copies_of_an_access_make_its_requests_together():
     """Two copies run in all 8 warps: 2 requests of 16 executions."""
     found = assessment((LOAD, "!P0", LOAD_LINE), (LOAD, "P0", LOAD_LINE), (STORE, "", STORE_LINE))
-    assert found.made == {0: 0.125, 1: 0.125}
+    assert found.predicated_on == {0: 0.125, 1: 0.125}
 
 
 def test_copies_make_all_requests_if_one_has_no_predicate():
     found = assessment((LOAD, "!P0", LOAD_LINE), (LOAD, "", LOAD_LINE), (STORE, "", STORE_LINE))
-    assert found.made == {}
+    assert found.predicated_on == {}
 
 
-@pytest.mark.parametrize(("turned", "made"), [({}, {0: 0.25}), ({0: 3.0}, {})])
-def test_a_retried_access_makes_a_request_in_each_execution(turned, made):
+@pytest.mark.parametrize(("turned", "shares"), [({}, {0: 0.25}), ({0: 3.0}, {})])
+def test_a_retried_access_makes_a_request_in_each_execution(turned, shares):
     program = program_of((LOAD, "!P0", LOAD_LINE), ("EXIT", "", END_LINE))
     counts = MachineCounts((ALL,), (ALL,), {}, {}, (("k", 0),), ())
     facts = Facts(BLOCKS, 64, 0, {("k", 1): BlockCount(2, 64, 0)}, [Accessed(LOAD_LINE, "global", "load", 4)], [], {})
-    assert _made(program, counts, facts, parse_ptx(PTX), {0: 0}, turned) == made
+    assert _predicated_on(program, counts, facts, parse_ptx(PTX), {0: 0}, turned) == shares
 
 
 @pytest.mark.parametrize(("loading", "is_whole"), [(WARPS, True), (4 * WARPS, False)])
