@@ -74,6 +74,11 @@ def card_for(gpu: str) -> Card:
     return card_of(load(ROOT / "docs" / "results" / f"{gpu}.json"))
 
 
+def recorded_gpus(name: str) -> list[str]:
+    """The GPUs on which a kernel was recorded."""
+    return [gpu for gpu in GPUS if (RECORDINGS / gpu / f"{name}.json").exists()]
+
+
 def assessed(gpu: str, kernel: str) -> tuple[Profile, Module, Assessment]:
     """A recorded kernel."""
     profile, card = read_profile(RECORDINGS / gpu / f"{kernel}.json"), card_for(gpu)
@@ -257,7 +262,7 @@ def assembled(ptx: str, symbol: str, limit: int, blocks: int) -> Cubin:
 
 def prepare_kernel(name: str, folder: Path) -> str:
     """Assemble the variants of a kernel and describe them in a file; a few words on it."""
-    kernel = Kernel(GPUS[0], name)
+    kernel = Kernel(recorded_gpus(name)[0], name)
     symbol, launch, limit = kernel.profile.kernel, kernel.profile.launch, max_registers(kernel)
     rows, notes = list[dict[str, Any]](), list[str]()
     shares = kernel.shares()
@@ -276,14 +281,14 @@ def prepare_kernel(name: str, folder: Path) -> str:
         (folder / f"{file}.ptx").write_text(variant.ptx, encoding="utf-8")
         row = {"name": variant.name, "file": f"{file}.cubin", "accesses": variant.accesses}
         rows.append({**row, "width": variant.width, "level": variant.level})
-    profiles = {gpu: read_profile(RECORDINGS / gpu / f"{name}.json") for gpu in GPUS}
+    points = [[point.blocks_per_sm, point.carveout] for point in kernel.points]
     description = {
         "kernel": symbol,
         "grid": launch.grid,
         "block": launch.block,
         "shared": launch.shared_bytes,
         "arguments": kernel.profile.arguments,
-        "points": {gpu: [[p.blocks_per_sm, p.carveout] for p in chosen_points(each)] for gpu, each in profiles.items()},
+        "points": dict.fromkeys(GPUS, points),
         "variants": rows,
     }
     (folder / f"{name}.json").write_text(json.dumps(description), encoding="utf-8")
@@ -293,14 +298,14 @@ def prepare_kernel(name: str, folder: Path) -> str:
 def added(name: str, folder: Path) -> tuple[str, dict[str, Any]]:
     """What each variant of a kernel adds to the demand for each resource, by GPU and occupancy."""
     rows = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))["variants"]
-    kernels = {gpu: Kernel(gpu, name) for gpu in GPUS}
+    kernels = {gpu: Kernel(gpu, name) for gpu in recorded_gpus(name)}
     found: dict[str, Any] = {gpu: [{} for _ in kernel.points] for gpu, kernel in kernels.items()}
     setup: dict[str, dict[str, float]] = {}
     for row in rows[1:]:
         if not row["accesses"]:
             module = parse_ptx((folder / f"{name}.{row['name']}.ptx").read_text(encoding="utf-8"))
             cubin = read_cubin((folder / row["file"]).read_bytes())
-            program = read_program(cubin, choose_kernel(cubin.kernels, kernels[GPUS[0]].profile.kernel))
+            program = read_program(cubin, choose_kernel(cubin.kernels, next(iter(kernels.values())).profile.kernel))
         for gpu, kernel in kernels.items():
             bounds = {} if row["accesses"] else kernel.unit_bounds(program, module)
             setup.setdefault(gpu, bounds)

@@ -1,6 +1,7 @@
 """The path of a warp executes each block as often as it was counted."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from gpudissect.explanation.mapping import MachineCounts
 from gpudissect.explanation.model.assess import Facts, relative_executions
 from gpudissect.explanation.model.phases import no_events
 from gpudissect.explanation.model.traffic import SampledWarp
-from gpudissect.explanation.model.walk import walk
+from gpudissect.explanation.model.walk import Path, _Walker, walk
 from gpudissect.explanation.packing import Trace
 from tests.explanation.sources import NAMES
 from tests.explanation.test_mapping import UNDETERMINED, mapped
@@ -75,6 +76,43 @@ def test_no_sampled_warp_skips_what_every_warp_executes_once():
     facts = Facts(32, 64, 0, blocks, (), [SampledWarp(0, trace) for trace in traces], {})
     _, _, program, _ = mapped("divergent", "sm_90")
     assert relative_executions(facts, counts, program, no_events()).tolist() == [[1, 2, 1], [1, 0, 1]]
+
+
+def test_warps_that_take_one_of_two_ways_take_it_as_often_as_they_did():
+    """More of the sampled warps take the second way than of all warps."""
+    blocks = {("k", 0): BlockCount(64, 2048, 0), ("k", 1): BlockCount(3200, 1, 0), ("k", 2): BlockCount(3200, 1, 0)}
+    counts = MachineCounts((Count(1.0, 1.0, 1.0),) * 3, (Count(3.0, 3.0, 3.0),) * 3, {}, {}, tuple(blocks), ())
+    ways = [[0] + 100 * [1], [0] + 100 * [2], [0] + 100 * [2]]
+    facts = Facts(
+        32, 64, 0, blocks, (), [SampledWarp(0, Trace(np.array(way), *(np.zeros(0),) * 5)) for way in ways], {}
+    )
+    _, _, program, _ = mapped("divergent", "sm_90")
+    relative = relative_executions(facts, counts, program, no_events())
+    assert relative.tolist() == [[1, 2, 0], [1, 0, 2], [1, 0, 2]]
+
+
+def test_a_warp_that_executes_one_of_two_loops_enters_it_once():
+    ways = [
+        SimpleNamespace(start=n, end=n + 1, successors=after, callee=None)
+        for n, after in enumerate([(1, 2), (1,), (2,)])
+    ]
+    flow = SimpleNamespace(blocks=ways, entries=(0,), order=(0, 1, 2), predecessors=lambda: ((), (0, 1), (0, 2)))
+    loops = [SimpleNamespace(header=n, blocks={n}, latches=(n,), parent=None) for n in (1, 2)]
+    program = SimpleNamespace(flow=flow, loops=SimpleNamespace(loops=loops, innermost=(None, 0, 1)), instructions=())
+    threads = tuple(Count(value, value, value) for value in (1.0, 50.0, 50.0))
+    around = Count(49.5, 49.5, 49.5)
+    counts = MachineCounts(threads, threads, {}, {(1, 1): around, (2, 2): around}, (None,) * 3, ())
+    mean = _Walker(program, counts, np.array([1.0, 50.0, 50.0]))
+    assert (mean.entries.tolist(), mean.turns.tolist()) == (pytest.approx([0.5, 0.5]), pytest.approx([100, 100]))
+    found = mean.of(np.array([1.0, 2.0, 0.0]), np.array([1.0, 0.5, 0.5]))
+    assert (found.entries[0], found.turns[0]) == (pytest.approx(1), pytest.approx(100))
+    assert found.frequency[2] == 0
+
+
+def test_counts_of_a_path_are_the_mean_of_its_variants():
+    variants = (np.array([0, 1, 1]), np.array([0]))
+    path = Path(variants, (0, 1, 1, 1), 1.0, 1.0, np.ones(3))
+    assert path.counts.tolist() == [1, 0.5, 0]
 
 
 def test_a_called_function_follows_the_block_that_calls_it():

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,16 +159,49 @@ class Assessment:
         Other `requests` than its own show what they would change, other `l1_bytes` the effect of the L1.
         """
         lines = (l1_bytes or self.l1_bytes(resident, largest_carveout=largest_carveout)) // LINE
+        missing = self._local_misses(resident)
         requests = self.requests if requests is None else requests
-        kernel = (self.program, self.path, self.costs, requests, self._after_l1, self.sample)
+        requests = {place: self._with_local(place, each, missing) for place, each in requests.items()}
+        after = partial(self._after_l1, missing)
+        kernel = (self.program, self.path, self.costs, requests, after, self.sample)
         return predict(*kernel, self.card, self.launch, resident, lines)
 
-    def _after_l1(self, place: int, each: Requests, seen: NDArray[np.float64]) -> Requests:
-        return after_l1(each, seen, self.behind_l1.get(self.accessed[place]), self.card)
+    def _local_misses(self, resident: int) -> float:
+        """Share of the loaded sectors of local memory that the L2 has replaced since the last access.
+
+        Resident warps access local memory of their own equally often; lines with a far home are in two partitions.
+        """
+        l2, distances = self.card.l2, self.traffic.local_distances
+        if l2 is None or not distances.size:
+            return 0.0
+        warps = self.launch.warps_per_block * min(self.card.sms * resident, self.launch.blocks)
+        capacity = l2.partition_bytes * (max(l2.partition_of_sm) + 1) / (1 + self.card.far_homes)
+        held = capacity / (LINE * warps)
+        return float((distances >= held).mean())
+
+    def _is_local(self, place: int) -> bool:
+        return self.facts.accesses[self.accessed[place]].space == "local"
+
+    def _with_local(self, place: int, each: Requests, missing: float) -> Requests:
+        """The requests of an instruction if so many sectors of local memory are `missing` in the L2."""
+        if not missing or not self._is_local(place):
+            return each
+        return with_l2(each, _of_local(missing * (each.new if each.access is not None else 1.0)), self.card)
+
+    def _after_l1(self, missing: float, place: int, each: Requests, seen: NDArray[np.float64]) -> Requests:
+        behind = self.behind_l1.get(self.accessed[place])
+        if missing and self._is_local(place) and seen[0]:
+            behind = _of_local(missing * float(seen[3] / seen[0]) / each.sectors)
+        return after_l1(each, seen, behind, self.card)
 
     def latency(self, requests: Mapping[int, Requests]) -> float:
         """Nanoseconds of a warp that has the GPU to itself."""
         return latency_of_warp(self.program, self.path, self.costs, requests, self.card)
+
+
+def _of_local(missing: float) -> BehindL1:
+    """Sectors of local memory of which so many are `missing` in the L2."""
+    return BehindL1(missing, missing * SECTOR)
 
 
 def facts_of(profile: Profile, card: Card) -> Facts:
