@@ -9,7 +9,6 @@ FOLDER OUT.json h100`` counts, and ``counters.py keep FOLDER FILE.csv h100`` kee
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import sys
@@ -22,7 +21,8 @@ from pathlib import Path
 
 import numpy as np
 from kernels import read_entries
-from limiters import GPUS, RECORDINGS, ROOT, assessed, chosen_points
+from launches import chosen_points, read_counters, variant_row, write_description
+from limiters import GPUS, RECORDINGS, ROOT, assessed
 from written import write_or_check
 
 from gpudissect.explanation.model.predict import steps_of
@@ -88,30 +88,14 @@ def prepare(folder: Path) -> None:
     for entry in read_entries():
         files = {gpu: RECORDINGS / gpu / f"{entry.name}.json" for gpu in GPUS}
         profiles = {gpu: read_profile(file) for gpu, file in files.items() if file.exists()}
-        profile = next(iter(profiles.values()))
-        (folder / f"{entry.name}.plain.cubin").write_bytes(profile.machine_code()[0].data)
-        row = {"name": "plain", "file": f"{entry.name}.plain.cubin", "accesses": [], "width": 0, "level": 0}
-        description = {
-            "kernel": profile.kernel,
-            "grid": profile.launch.grid,
-            "block": profile.launch.block,
-            "shared": profile.launch.shared_bytes,
-            "arguments": profile.arguments,
-            "points": {gpu: [[p.blocks_per_sm, p.carveout] for p in chosen_points(profiles[gpu])] for gpu in profiles},
-            "variants": [row],
-        }
-        (folder / f"{entry.name}.json").write_text(json.dumps(description), encoding="utf-8")
+        cubin = folder / f"{entry.name}.plain.cubin"
+        cubin.write_bytes(next(iter(profiles.values())).machine_code()[0].data)
+        write_description(folder / f"{entry.name}.json", profiles, [variant_row(cubin.name)])
 
 
 def keep(folder: Path, files: Sequence[Path], gpu: str) -> None:
     """Write the counts of all launches in files of ``ncu --csv`` to validation/counters-GPU.json."""
-    found: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for file in files:
-        with file.open(encoding="utf-8") as lines:
-            for row in csv.DictReader(line for line in lines if line.startswith('"')):
-                if row["Metric Name"] in COUNTED:
-                    found[row["ID"]][row["Metric Name"]] = float(row["Metric Value"].replace(",", ""))
-    launches = iter(found.values())
+    launches = iter(read_counters(files, COUNTED))
     counted = {}
     for path in sorted(folder.glob("*.json")):
         points = json.loads(path.read_text(encoding="utf-8"))["points"].get(gpu, ())

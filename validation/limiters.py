@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels import read_entries
+from launches import chosen_points, read_counters, variant_row, write_description
 from limiter_variants import ACCESSES, UNITS, Demand, Variant, with_accesses, with_stream, with_work
 
 from gpudissect.explanation.instrument import with_source_lines
@@ -61,12 +61,6 @@ COUNTERS = {
 PADDINGS = (0, 2, 4, 8, 12, 16)  # registers
 LEVEL_SHARE = 0.25  # of the warps that repeat accesses at level 1
 MAX_L1_HITS = 0.5  # of a load that is repeated from the L2 or memory
-
-
-def chosen_points(profile: Profile) -> list[Point]:
-    """The kernel's own occupancy, and the recorded one nearest to a quarter of it."""
-    own, others = profile.sweep[-1], [p for p in profile.sweep if p.blocks_per_sm < profile.sweep[-1].blocks_per_sm]
-    return [own, *([min(others, key=lambda p: abs(p.warps_per_sm - own.warps_per_sm / 4))] if others else [])]
 
 
 def card_for(gpu: str) -> Card:
@@ -279,19 +273,9 @@ def prepare_kernel(name: str, folder: Path) -> str:
         file = f"{name}.{variant.name}"
         (folder / f"{file}.cubin").write_bytes(cubin.data)
         (folder / f"{file}.ptx").write_text(variant.ptx, encoding="utf-8")
-        row = {"name": variant.name, "file": f"{file}.cubin", "accesses": variant.accesses}
-        rows.append({**row, "width": variant.width, "level": variant.level})
-    points = [[point.blocks_per_sm, point.carveout] for point in kernel.points]
-    description = {
-        "kernel": symbol,
-        "grid": launch.grid,
-        "block": launch.block,
-        "shared": launch.shared_bytes,
-        "arguments": kernel.profile.arguments,
-        "points": dict.fromkeys(GPUS, points),
-        "variants": rows,
-    }
-    (folder / f"{name}.json").write_text(json.dumps(description), encoding="utf-8")
+        rows.append(variant_row(f"{file}.cubin", variant.accesses, variant.width, variant.level))
+    # occupancies are those of the other GPU where only one was recorded
+    write_description(folder / f"{name}.json", dict.fromkeys(GPUS, kernel.profile), rows)
     return f"{name}: registers of {limit}: {', '.join(notes)}"
 
 
@@ -346,28 +330,18 @@ def collect(folder: Path, times: Path, profiled: Path | None) -> None:
     """
     measured = json.loads(times.read_text(encoding="utf-8"))
     gpu, more = measured["gpu"], json.loads((folder / "demand.json").read_text(encoding="utf-8"))
-    counters = iter(read_counters(profiled) if profiled else ())
+    counters = iter(read_counters([profiled], COUNTERS) if profiled else ())
     for name, row in measured["kernels"].items():
         paddings = {path.name.split(".")[1]: path.read_text().count("_q") for path in folder.glob(f"{name}.*.ptx")}
         for point, each in zip(row.get("points", ()), more[name][gpu], strict=False):
             point["demand"] = {variant: shares for variant, shares in each.items() if shares}
             point["padded"] = [n for n in each if n not in ACCESSES and paddings[n] != paddings["setup"]]
-            point["counters"] = next(counters, {})
+            point["counters"] = {COUNTERS[metric]: value for metric, value in next(counters, {}).items()}
     path = ROOT / "validation" / f"limiters-{gpu}.json"
     if path.exists():
         measured["kernels"] = json.loads(path.read_text(encoding="utf-8"))["kernels"] | measured["kernels"]
     path.write_text(json.dumps(measured, separators=(",", ":")) + "\n", encoding="utf-8")
     print(path, path.stat().st_size)
-
-
-def read_counters(file: Path) -> list[dict[str, float]]:
-    """Counters of each launch in a file of ``ncu --csv``, by `COUNTERS`."""
-    found: dict[str, dict[str, float]] = defaultdict(dict)
-    with file.open(encoding="utf-8") as lines:
-        for row in csv.DictReader(line for line in lines if line.startswith('"')):
-            if row["Metric Name"] in COUNTERS:
-                found[row["ID"]][COUNTERS[row["Metric Name"]]] = float(row["Metric Value"].replace(",", ""))
-    return list(found.values())
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from launches import read_counters
 from limiter_variants import Demand, with_accesses, with_stream, with_work
 from limiters_page import LATENCY, PAGE, Judgement, elasticities
 
@@ -117,3 +118,14 @@ def test_the_page_has_every_measured_kernel():
     page = PAGE.read_text(encoding="utf-8")
     assert measured
     assert not [kernel for each in measured for kernel in each["kernels"] if f"| {kernel} | " not in page]
+
+
+def test_counters_are_those_of_each_launch_in_all_files(tmp_path):
+    head = '"ID","Metric Name","Metric Value"\n'
+    texts = {
+        "a.csv": f'==PROF== text\n{head}"0","x","1,200"\n"0","y","2"\n"1","x","3.5"\n',
+        "b.csv": head + '"0","z","4"\n',
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    assert read_counters([tmp_path / name for name in texts], "xz") == [{"x": 1200, "z": 4}, {"x": 3.5}]
