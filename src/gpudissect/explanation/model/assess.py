@@ -75,7 +75,7 @@ class Assessment:
     traffic: Traffic = field(repr=False)
     accessed: Mapping[int, int] = field(repr=False)
     events: Events = field(default_factory=no_events, repr=False)
-    turned: Mapping[int, float] = field(default_factory=dict, repr=False)  # attempts (`retries`), by instruction
+    attempts: Mapping[int, float] = field(default_factory=dict, repr=False)  # see `retries`, by instruction
     predicated_on: Mapping[int, float] = field(default_factory=dict, repr=False)  # as of `Requests`, where below 1
 
     @property
@@ -107,7 +107,7 @@ class Assessment:
                 each = replace(each, access=index, new=self._new[index], is_whole=is_whole)
             elif index in self.traffic.assumed and each.from_memory < MIN_MEMORY and self._is_load(index):
                 each = replace(each, in_sm=1.0, in_l2=1.0)
-            each = mean_passes(each, self.turned[place]) if place in self.turned else each
+            each = mean_passes(each, self.attempts[place]) if place in self.attempts else each
             each = replace(each, predicated_on=predicated_on)
             found[place] = self._of_bulk_copy(place, each) if place in self.events.sizes else each
         return found
@@ -162,8 +162,8 @@ class Assessment:
         kernel = (self.program, self.path, self.costs, requests, self._after_l1, self.sample)
         return predict(*kernel, self.card, self.launch, resident, lines)
 
-    def _after_l1(self, place: int, each: Requests, seen: NDArray[np.float64]) -> Requests:
-        return after_l1(each, seen, self.behind_l1.get(self.accessed[place]), self.card)
+    def _after_l1(self, place: int, each: Requests, l1_counts: NDArray[np.float64]) -> Requests:
+        return after_l1(each, l1_counts, self.behind_l1.get(self.accessed[place]), self.card)
 
     def latency(self, requests: Mapping[int, Requests]) -> float:
         """Nanoseconds of a warp that has the GPU to itself."""
@@ -223,7 +223,7 @@ def assess(program: Program, module: Module, facts: Facts, card: Card) -> Assess
     traffic = Traffic(accesses, facts.warps, _diverged(facts, module), retried, combined)
     accessed = by_instruction(program, accesses, traffic.outside)
     found = assess_counts(program, counts, facts, traffic, accessed, card)
-    return replace(found, predicated_on=_predicated_on(program, counts, facts, module, accessed, found.turned))
+    return replace(found, predicated_on=_predicated_on(program, counts, facts, module, accessed, found.attempts))
 
 
 def _predicated_on(
@@ -232,7 +232,7 @@ def _predicated_on(
     facts: Facts,
     module: Module,
     accessed: Mapping[int, int],
-    turned: Collection[int],
+    attempts: Collection[int],
 ) -> dict[int, float]:
     """`Requests.predicated_on` of instructions whose predicate can be false.
 
@@ -252,7 +252,7 @@ def _predicated_on(
     for index, block in _ptx_blocks(facts, module).items():
         at, count = places[index], facts.counts.get(block)
         total = sum(executed[place] for place in at)
-        is_off = all(program.instructions[place].predicate and place not in turned for place in at)
+        is_off = all(program.instructions[place].predicate and place not in attempts for place in at)
         if count is not None and is_off and count.warps < total:
             found |= dict.fromkeys(at, count.warps / total)
     return found
@@ -292,12 +292,12 @@ def assess_counts(
     """The same with known executions; `accessed` has the index of the access of each instruction that makes one."""
     of_block = -(-facts.threads // WARP_SIZE)
     warps = facts.blocks * of_block
-    counts, turned = with_retries(program, counts, accessed, traffic.contention, of_block)
+    counts, attempts = with_retries(program, counts, accessed, traffic.contention, of_block)
     events = barrier_events(program, facts)
     path = walk(program, counts, warps, MAX_PATH, relative_executions(facts, counts, program, events))
     pairs = zip(program.instructions, program.uses, strict=True)
     costs = tuple(cost_of(instruction, use, card) for instruction, use in pairs)
-    return Assessment(program, facts, card, counts, path, costs, traffic, accessed, events, turned)
+    return Assessment(program, facts, card, counts, path, costs, traffic, accessed, events, attempts)
 
 
 def barrier_events(program: Program, facts: Facts) -> Events:

@@ -326,9 +326,9 @@ def bytes_of_random_line(card: Card) -> float:
     return max(unit, card.value("dram", "read_bandwidth") / (rate * card.sms * card.clock_hz))
 
 
-def after_l1(requests: Requests, seen: NDArray[np.float64], behind: BehindL1 | None, card: Card) -> Requests:
-    """Requests of which the simulated L1 has `seen` so many: all, those that missed, their missed lines and sectors."""
-    count, missed, lines, sectors = (float(number) for number in seen[:4])
+def after_l1(requests: Requests, l1_counts: NDArray[np.float64], behind: BehindL1 | None, card: Card) -> Requests:
+    """Requests with the hits of the simulated L1; `l1_counts`: requests, those that missed, their lines and sectors."""
+    count, missed, lines, sectors = (float(number) for number in l1_counts[:4])
     if not count:
         return replace(requests, access=None)
     moved = SECTOR * sectors / missed if missed else 0.0

@@ -190,8 +190,8 @@ def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Flo
                 fill(l1, place, max(l1.filled[place], done))
     for each in (pipe, column.TAGS):
         state.shared[each] = max(state.shared[each], start)
-    loads.seen[instruction, 0] += 1
-    loads.seen[instruction, 1] += missed > 0
-    loads.seen[instruction, 2] += missed
-    loads.seen[instruction, 3] += missed_sectors
+    loads.l1_counts[instruction, 0] += 1
+    loads.l1_counts[instruction, 1] += missed > 0
+    loads.l1_counts[instruction, 2] += missed
+    loads.l1_counts[instruction, 3] += missed_sectors
     return np.float64(done)

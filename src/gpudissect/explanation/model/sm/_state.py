@@ -105,7 +105,7 @@ class Loads(NamedTuple):
     is_shared: I64
     strides: F64  # (sampled warps, accesses), sampled requests per request on the path, at least 1
     cursors: I64  # (warps, accesses), requests of each access by the warp so far; modified
-    seen: F64  # (instructions, 4), out: requests, requests that missed the L1, lines and sectors that missed
+    l1_counts: F64  # (instructions, 4), out: requests, requests that missed the L1, lines and sectors that missed
 
 
 class State(NamedTuple):

@@ -126,14 +126,14 @@ class Run:
     ends: NDArray[np.int64]
     busy: dict[str, float]
     waited: Floats = field(repr=False)
-    seen: Floats = field(repr=False)  # (steps, 4): see `Loads`
+    l1_counts: Floats = field(repr=False)  # (steps, 4): see `Loads`
     released: int = 0  # warps that waited for an arrival at a barrier in memory which no path has
 
     def with_more(self, fewer: "Run", times: float) -> "Run":
         """This run plus `times` the waits and requests that it has more than `fewer`, a run with fewer iterations."""
-        pairs = ((self.waited, fewer.waited), (self.seen, fewer.seen))
-        waited, seen = (now + times * np.maximum(now - before, 0.0) for now, before in pairs)
-        return replace(self, waited=waited, seen=seen)
+        pairs = ((self.waited, fewer.waited), (self.l1_counts, fewer.l1_counts))
+        waited, l1_counts = (now + times * np.maximum(now - before, 0.0) for now, before in pairs)
+        return replace(self, waited=waited, l1_counts=l1_counts)
 
     @property
     def cycles(self) -> int:
@@ -174,7 +174,7 @@ def run(sm: Sm, work: Work) -> Run:
     kernel = (np.array([_row(sm, step) for step in work.steps]), path, _spans(work), job, *places, schedulers)
     units = (banks, pipes, shared, cores, last, counted)
     simulate(state.State(_machine(sm), *kernel, *units, counts, queues, loads, phases, l1, ends, busy, waited, strata))
-    return Run(ends, dict(zip(names, busy.tolist(), strict=True)), waited, loads.seen, int(job[state.J_RELEASED]))
+    return Run(ends, dict(zip(names, busy.tolist(), strict=True)), waited, loads.l1_counts, int(job[state.J_RELEASED]))
 
 
 def _spans(work: Work) -> NDArray[np.int64]:
