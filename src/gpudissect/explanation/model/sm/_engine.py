@@ -44,7 +44,7 @@ def _read_operands(state: State, s: Int, row: F64, follows: bool, t: Int) -> Int
 @inlined
 def _issue(state: State, w: Int, s: Int, t: Int) -> None:
     """Issue the next instruction of warp `w` of scheduler `s` at cycle `t`, and set when the warp may issue again."""
-    machine, job, warps = state.machine, state.job, state.warps
+    job, warps = state.job, state.warps
     instruction = state.path[warps[w, column.W_POSITION]]
     row = state.instructions[instruction]
     pipe, kind = _pipe(state, s, row), np.int64(row[column.KIND])
@@ -53,27 +53,11 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
     state.pipes[s, pipe] = max(state.pipes[s, pipe], np.float64(t)) + row[column.INTERVAL]
     state.busy[pipe] += row[column.INTERVAL]
     start: Float = np.float64(t)
-    left = start
+    left: Float = start
     stratum = state.instructions.shape[0] + instruction  # independent of the random numbers for levels
     is_on = row[column.PREDICATED_ON] >= 1.0 or draw(state.strata, stratum) < row[column.PREDICATED_ON]
     if is_on and row[column.SHARED] >= 0.0 and kind != column.MATRIX:
-        place = np.int64(row[column.SHARED])
-        if row[column.TAG_INTERVAL] > 0.0:
-            start = max(state.shared[column.TAGS], start)
-            left = start + row[column.TAG_INTERVAL]
-            state.shared[column.TAGS] = left
-        start = max(state.shared[place], start)
-        if kind in (column.LOAD, column.STORE):
-            start = max(start, max(state.queues[0], state.queues[1], state.queues[3]) - machine[column.M_BACKLOG])
-        interval = row[column.SHARED_INTERVAL]
-        if row[column.FITS] > 0.0:
-            spare = min(state.shared[column.SPARE], interval)
-            state.shared[column.SPARE] -= spare
-            interval -= spare
-        elif place == column.LSU and interval > 1.0:
-            state.shared[column.SPARE] = min(state.shared[column.SPARE] + interval - 1.0, column.MAX_SPARE)
-        state.shared[place] = start + interval
-        state.busy[state.pipes.shape[1] + place] += interval
+        start, left = _enter_shared_pipe(state, row, start)
     left = max(left, start + row[column.SHARED_INTERVAL]) - 1.0
     if not is_on:
         done = start + 1.0
@@ -84,27 +68,12 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
         if row[column.ACCESS] >= 0.0:
             write(state, w, instruction, left)
     elif kind >= column.PREPARE:
-        done = _use_barrier(state, w, s, kind, instruction, t)
+        done = _use_barrier(state, w, kind, instruction, t)
     elif kind == column.MATRIX:
         done = _multiply(state, s, row, start)
     else:
         done = max(start, left) + row[column.LATENCY]
-    if row[column.QUEUE] >= 0.0:
-        queue = np.int64(row[column.QUEUE])
-        done = max(state.last[w, queue], done)
-        state.last[w, queue] = done
-    if row[column.COUNTER] >= 0.0 and row[column.PENDING] < 0.0:
-        counter = np.int64(row[column.COUNTER])
-        state.counted[w, counter, state.counts[w, counter] % column.COUNTED] = done
-        state.counts[w, counter] += 1
-    if kind == column.STORE:
-        warps[w, column.W_STORED] = max(warps[w, column.W_STORED], np.int64(math.ceil(done)))
-    if row[column.SETS] >= 0.0:
-        place = column.W_BARRIERS + np.int64(row[column.SETS])
-        warps[w, place] = max(warps[w, place], np.int64(math.ceil(done)))
-    if row[column.READS] >= 0.0:
-        place = column.W_BARRIERS + np.int64(row[column.READS])
-        warps[w, place] = max(warps[w, place], np.int64(math.ceil(start + row[column.READ_LATENCY])))
+    _signal(state, w, row, start, done)
     warps[w, column.W_POSITION] += 1
     resident = w // job[column.J_PER_BLOCK]
     if warps[w, column.W_POSITION] == warps[w, column.W_END]:
@@ -125,7 +94,53 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
 
 
 @inlined
-def _use_barrier(state: State, w: Int, s: Int, kind: Int, instruction: Int, t: Int) -> float | np.float64:
+def _enter_shared_pipe(state: State, row: F64, start: Float) -> tuple[Float, Float]:
+    """Cycles at which an instruction that was issued at `start` enters its pipe of the SM, and leaves the tag banks."""
+    place, left = np.int64(row[column.SHARED]), start
+    if row[column.TAG_INTERVAL] > 0.0:
+        start = max(state.shared[column.TAGS], start)
+        left = start + row[column.TAG_INTERVAL]
+        state.shared[column.TAGS] = left
+    start = max(state.shared[place], start)
+    if np.int64(row[column.KIND]) in (column.LOAD, column.STORE):
+        queued = max(state.queues[0], state.queues[1], state.queues[3])
+        start = max(start, queued - state.machine[column.M_BACKLOG])
+    interval = row[column.SHARED_INTERVAL]
+    if row[column.FITS] > 0.0:
+        spare = min(state.shared[column.SPARE], interval)
+        state.shared[column.SPARE] -= spare
+        interval -= spare
+    elif place == column.LSU and interval > 1.0:
+        state.shared[column.SPARE] = min(state.shared[column.SPARE] + interval - 1.0, column.MAX_SPARE)
+    state.shared[place] = start + interval
+    state.busy[state.pipes.shape[1] + place] += interval
+    return start, left
+
+
+@inlined
+def _signal(state: State, w: Int, row: F64, start: Float, done: Float) -> None:
+    """Set the barriers and counters of warp `w` for an instruction that starts and is done at these cycles."""
+    warps = state.warps
+    if row[column.QUEUE] >= 0.0:
+        queue = np.int64(row[column.QUEUE])
+        done = max(state.last[w, queue], done)
+        state.last[w, queue] = done
+    if row[column.COUNTER] >= 0.0 and row[column.PENDING] < 0.0:
+        counter = np.int64(row[column.COUNTER])
+        state.counted[w, counter, state.counts[w, counter] % column.COUNTED] = done
+        state.counts[w, counter] += 1
+    if np.int64(row[column.KIND]) == column.STORE:
+        warps[w, column.W_STORED] = max(warps[w, column.W_STORED], np.int64(math.ceil(done)))
+    if row[column.SETS] >= 0.0:
+        place = column.W_BARRIERS + np.int64(row[column.SETS])
+        warps[w, place] = max(warps[w, place], np.int64(math.ceil(done)))
+    if row[column.READS] >= 0.0:
+        place = column.W_BARRIERS + np.int64(row[column.READS])
+        warps[w, place] = max(warps[w, place], np.int64(math.ceil(start + row[column.READ_LATENCY])))
+
+
+@inlined
+def _use_barrier(state: State, w: Int, kind: Int, instruction: Int, t: Int) -> float | np.float64:
     """Cycle at which an operation on a barrier in memory is done. A warp that must wait for the barrier is parked."""
     phases, warps, row = state.phases, state.warps, state.instructions[instruction]
     operation, slot = np.int64(row[column.OPERATION]), warps[w, column.W_SLOT] % state.phases.begins.shape[0]
