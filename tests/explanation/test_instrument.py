@@ -198,6 +198,19 @@ $L__func_end0:
     assert found.untraced == ()
 
 
+def test_values_that_lanes_compare_are_traced():
+    body = ".entry k() { .reg .b32 %r<3>; .reg .b64 %d; mov.u32 %r1, %laneid; and.b32 %r1, %r1, 3; "
+    body += "match.any.sync.b32 %r2, %r1, -1; cvt.u64.u32 %d, %r1; match.any.sync.b64 %r2, %d, -1; ret; }"
+    instrumented = traced(parse_ptx(HEAD + body), "k", warps=1, accesses=2, visits=1)
+    assert [(access.space, access.kind) for access in instrumented.accesses] == 2 * [("shared", "value")]
+    sample_array = next(array for array in instrumented.arrays if array.endswith("_sample"))
+    run = Interpreter(instrumented.ptx).launch(
+        "k", (1, 1, 1), (32, 1, 1), (), {sample_array: Sample((0, 1, 1), (0, 1, 1)).data()}
+    )
+    values = read_trace(instrumented, run, 0)[0].addresses
+    assert values.tolist() == 2 * [[lane % 4 for lane in range(32)]]
+
+
 def test_instructions_of_unknown_addresses_are_listed():
     body = ".entry k(.param .u64 p) { .reg .b64 %d<3>; multimem.ld_reduce.global.add.u64 %d1, [%d2];"
     body += " wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0}, %d1, %d2, 1, 1, 1, 0, 0; ret; }"

@@ -20,6 +20,8 @@ _MATRIX_ROW_BYTES = 16
 _COPY_SIZES = {text: size for size in (4, 8, 16) for text in (str(size), hex(size))}  # of cp.async
 _BULK_LOAD = ("async", "bulk", "shared::cluster"), ("async", "bulk", "shared::cta")
 _DESCRIPTORS = ("wgmma.mma_async", "tcgen05.mma")  # with operands in memory that a descriptor states
+VALUE = "value"
+"""Kind of an access that makes no request: the value that each lane compares (`match`) in place of its address."""
 _SPACES = ("global", "shared", "local", "const")
 _NOT_TRACED_SPACES = frozenset(("param",))
 _ADDRESS = re.compile(r"\[\s*(?:([A-Za-z_$%][\w$]*)\s*(?:\+\s*)?)?(-?\s*(?:0[xX][0-9a-fA-F]{1,16}|\d{1,19}))?\s*\]")
@@ -30,7 +32,8 @@ _ELEMENT = re.compile(r"(?:[busf]|bf|tf)(8|16|32|64|128)(x2)?")
 class Access:
     """An access of an instruction, by its number in the module.
 
-    `space` is global, shared, local, const or generic; `kind` is load, store or atomic; `size` is in bytes per thread.
+    `space` is global, shared, local, const or generic; `kind` is load, store, atomic or `VALUE`; `size` is in bytes per
+    thread.
     """
 
     instruction: int
@@ -110,6 +113,15 @@ def _accesses(function: Function, instruction: Instruction, number: int) -> Iter
         if size and len(codes) == 2 and all(codes):
             yield Access(number, "global", "load", size, codes[1])
             yield Access(number, "shared", "store", size, codes[0])
+        return
+    if instruction.name == "match":
+        value = (
+            _address(function, instruction, f"[{instruction.operands[1]}]", "shared")
+            if instruction.operands[1:]
+            else ""
+        )
+        if value:
+            yield Access(number, "shared", VALUE, 1, value)
         return
     if instruction.name == "mbarrier" or (instruction.modifiers[:3] in _BULK_LOAD and len(places) > 2):
         yield from _barrier_accesses(function, instruction, number, places)

@@ -128,7 +128,7 @@ def test_a_grid_of_too_few_blocks_is_divided():
     (smaller,), (divided,) = smaller_blocks(trial), full_waves(trial)
     assert "blocks of 128 threads (now 256)" in smaller.text and "132 blocks for 132 SMs" in smaller.evidence
     assert 0.03 < smaller.gain < 0.5 and not smaller.is_limit
-    assert f"at least {132 * trial.own} blocks" in divided.text
+    assert f"at least {132 * trial.resident} blocks" in divided.text
     assert smaller.gain <= divided.gain < 1 and divided.is_limit
 
 

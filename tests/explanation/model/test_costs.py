@@ -97,3 +97,9 @@ def test_a_machine_without_room_for_a_block_is_refused():
     machine = RESULT.model_copy(update={"device": RESULT.device.model_copy(update={"facts": facts})})
     with pytest.raises(UsageError, match="blocks_per_sm = -1"):
         card_of(machine)
+
+
+def test_a_match_takes_as_long_for_each_value_that_lanes_compare():
+    each = instruction("MATCH.ANY")
+    one, eight, unknown = (cost_of(each, units.use(each, 90), CARD, values).interval for values in (1.0, 8.0, None))
+    assert (eight, unknown) == (8 * one, 16 * one)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpudissect.explanation.model.critical import cycles_per_turn, latencies, longest_chain
+from gpudissect.explanation.model.critical import cycles_per_iteration, latencies, longest_chain
 from gpudissect.explanation.model.walk import walk
 from tests.explanation.sources import NAMES
 from tests.explanation.test_mapping import UNDETERMINED, mapped
@@ -37,7 +37,7 @@ def test_two_dependent_loads_are_on_the_chain():
 @pytest.mark.parametrize(("name", "turn"), [("collatz", 16.0), ("unrolled", 16.0)])
 def test_a_turn_of_a_loop_adds_its_recurrence(name, turn):
     program, path, cycles = parts(name)
-    assert cycles_per_turn(program, path.instructions, cycles) == {0: pytest.approx(turn)}
+    assert cycles_per_iteration(program, path.instructions, cycles) == {0: pytest.approx(turn)}
 
 
 def test_an_empty_path_has_no_chain():

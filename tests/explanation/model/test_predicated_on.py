@@ -87,12 +87,12 @@ def test_copies_make_all_requests_if_one_has_no_predicate():
     assert found.predicated_on == {}
 
 
-@pytest.mark.parametrize(("turned", "shares"), [({}, {0: 0.25}), ({0: 3.0}, {})])
-def test_a_retried_access_makes_a_request_in_each_execution(turned, shares):
+@pytest.mark.parametrize(("attempts", "shares"), [({}, {0: 0.25}), ({0: 3.0}, {})])
+def test_a_retried_access_makes_a_request_in_each_execution(attempts, shares):
     program = program_of((LOAD, "!P0", LOAD_LINE), ("EXIT", "", END_LINE))
     counts = MachineCounts((ALL,), (ALL,), {}, {}, (("k", 0),), ())
     facts = Facts(BLOCKS, 64, 0, {("k", 1): BlockCount(2, 64, 0)}, [Accessed(LOAD_LINE, "global", "load", 4)], [], {})
-    assert _predicated_on(program, counts, facts, parse_ptx(PTX), {0: 0}, turned) == shares
+    assert _predicated_on(program, counts, facts, parse_ptx(PTX), {0: 0}, attempts) == shares
 
 
 @pytest.mark.parametrize(("loading", "is_whole"), [(WARPS, True), (4 * WARPS, False)])

@@ -1,6 +1,7 @@
 """Sampled loads as lines for the simulated L1."""
 
 import numpy as np
+import pytest
 
 from gpudissect.explanation.model.sample import sample_of
 
@@ -54,3 +55,20 @@ def test_lines_that_several_blocks_touch_are_shared():
 
 def test_without_warps_on_the_sm_there_are_no_loads():
     assert sample_of(rows((0, 0, [[0]])), np.array([-1]), 1, SECTORS).accesses == frozenset()
+
+
+def sweep(lines, times):
+    """A sample of a block that touches so many lines in turn, and returns to the first."""
+    return sample_of(rows((0, 0, [[SECTORS * line] for line in range(lines)] * times)), np.array([0]), 1, SECTORS)
+
+
+@pytest.mark.parametrize(("room", "share"), [(20.0, 0.0), (10.0, 4 / 9), (5.0, 2 / 3)])
+def test_lines_are_replaced_before_the_block_returns_if_the_l2_lacks_room(room, share):
+    """Nine lines in room for ten: two thirds of the sets are full before. Each line is new once in three times."""
+    sample = sweep(9, 3)
+    assert sample.share_of(0, sample.replaced(room)) == pytest.approx(share, abs=0.05)
+
+
+def test_lines_of_several_blocks_are_not_replaced():
+    both = rows((0, 0, [[4 * line] for line in range(9)] * 2), (0, 1, [[4 * line] for line in range(9)] * 2))
+    assert not sample_of(both, np.array([0, 1]), 1, SECTORS).replaced(1.0).any()

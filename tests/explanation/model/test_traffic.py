@@ -15,7 +15,6 @@ from gpudissect.explanation.model.traffic import (
     Traffic,
     after_l1,
     bytes_of_random_line,
-    distances,
     with_l2,
 )
 from gpudissect.explanation.packing import LOCAL, SHARED, Trace
@@ -221,17 +220,8 @@ def test_lone_words_written_to_memory_take_longer_than_loads_unless_they_meet_in
     assert met.random == 1
 
 
-@given(st.lists(st.integers(0, 5), max_size=20))
-def test_distances_are_the_different_lines_since_the_same_one(lines):
-    expected = []
-    for place, line in enumerate(lines):
-        before = [earlier for earlier in range(place) if lines[earlier] == line]
-        expected.append(len(set(lines[before[-1] + 1 : place])) if before else -1)
-    assert distances(np.array(lines, dtype=np.int64)).tolist() == expected
-
-
-def test_a_sweep_of_local_memory_returns_to_a_line_after_all_others():
-    words = [4 * k + np.zeros(32, dtype=np.int64) for k in range(10)] * 3
-    traffic = Traffic([Accessed(1, "local", "load", 4)], [warp(words, allocation=LOCAL)])
-    assert traffic.local_distances.tolist() == 20 * [9]
-    assert not Traffic([LOAD], [warp(streaming(0))]).local_distances.size
+def test_values_that_lanes_compare_are_counted_and_make_no_requests():
+    compared = Accessed(3, "shared", "value", 1)
+    traffic = Traffic([LOAD, compared], [warp([LANES // 2, 7 + 0 * LANES], allocation=SHARED, index=1)])
+    assert traffic.values == {1: (16 + 1) / 2}
+    assert set(traffic.outside) == {0}

@@ -103,9 +103,9 @@ def test_a_warp_that_executes_one_of_two_loops_enters_it_once():
     around = Count(49.5, 49.5, 49.5)
     counts = MachineCounts(threads, threads, {}, {(1, 1): around, (2, 2): around}, (None,) * 3, ())
     mean = _Walker(program, counts, np.array([1.0, 50.0, 50.0]))
-    assert (mean.entries.tolist(), mean.turns.tolist()) == (pytest.approx([0.5, 0.5]), pytest.approx([100, 100]))
+    assert (mean.entries.tolist(), mean.iterations.tolist()) == (pytest.approx([0.5, 0.5]), pytest.approx([100, 100]))
     found = mean.of(np.array([1.0, 2.0, 0.0]), np.array([1.0, 0.5, 0.5]))
-    assert (found.entries[0], found.turns[0]) == (pytest.approx(1), pytest.approx(100))
+    assert (found.entries[0], found.iterations[0]) == (pytest.approx(1), pytest.approx(100))
     assert found.frequency[2] == 0
 
 

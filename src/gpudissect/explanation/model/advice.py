@@ -48,14 +48,14 @@ def advise(trial: Trial, pool: Executor) -> tuple[Advice, ...]:
 
 def full_waves(trial: Trial) -> Iterator[Advice]:
     """A grid of full waves: the same total work in more, smaller blocks."""
-    blocks, capacity = trial.launch.blocks, trial.own * trial.card.sms
+    blocks, capacity = trial.launch.blocks, trial.resident * trial.card.sms
     waves = blocks / capacity
     if waves >= MIN_FILL * math.ceil(waves):
         return
     whole = math.ceil(waves) * capacity
     larger = replace(trial.assessment, facts=replace(trial.assessment.facts, blocks=whole))
     start = trial.card.values.get(("launch", "kernel_interval"), 0.0)
-    time = larger.predict(trial.own, largest_carveout=False).nanoseconds - start
+    time = larger.predict(trial.resident, largest_carveout=False).nanoseconds - start
     if waves < 1:
         text = f"Divide the work into at least {capacity} blocks, with less work per block"
         evidence = f"upper limit: {blocks / whole:.0%} of the predicted time of {whole} blocks"
@@ -102,7 +102,7 @@ def converged(trial: Trial) -> Iterator[Advice]:
     }
     means = trial.found.requests
     grown = {index: _scaled(each, more.get(index, 1.0)) for index, each in means.items()}
-    time = replace(assessment, path=path).predict(trial.own, grown, largest_carveout=False).nanoseconds
+    time = replace(assessment, path=path).predict(trial.resident, grown, largest_carveout=False).nanoseconds
     lost = [(now - n) * size for now, n, size in zip(warps, needed, sizes, strict=True)]
     number = lost.index(max(lost))
     lines = trial.lines[flow.blocks[number].start : flow.blocks[number].end]
@@ -131,15 +131,15 @@ def more_blocks(trial: Trial) -> Iterator[Advice]:
     """More resident blocks, if what limits them is registers or shared memory."""
     occupancy, card, kernel = trial.assessment.occupancy, trial.card, trial.program.kernel
     others = [blocks for name, blocks in occupancy.by_limit.items() if name not in occupancy.limits]
-    if len(occupancy.limits) != 1 or occupancy.limits[0] in ("warps", "blocks") or min(others) <= trial.own:
+    if len(occupancy.limits) != 1 or occupancy.limits[0] in ("warps", "blocks") or min(others) <= trial.resident:
         return
     advice = []
     live, index = most_live(trial.program.flow)
     place_name = source_of(trial.lines[index]) or address_of(trial.lines[index].address)
-    for blocks in range(trial.own + 1, min(min(others), trial.own + 4) + 1):
-        warps, now = (each * trial.launch.warps_per_block for each in (blocks, trial.own))
-        waves = [trial.launch.blocks / (each * card.sms) for each in (trial.own, blocks)]
-        evidence, is_limit = f"predicted with {blocks} blocks per SM instead of {trial.own}", False
+    for blocks in range(trial.resident + 1, min(min(others), trial.resident + 4) + 1):
+        warps, now = (each * trial.launch.warps_per_block for each in (blocks, trial.resident))
+        waves = [trial.launch.blocks / (each * card.sms) for each in (trial.resident, blocks)]
+        evidence, is_limit = f"predicted with {blocks} blocks per SM instead of {trial.resident}", False
         if math.ceil(waves[1]) < math.ceil(waves[0]):
             evidence += f": {waves[1]:.2f} waves instead of {waves[0]:.2f}"
         if occupancy.limits[0] == "registers":

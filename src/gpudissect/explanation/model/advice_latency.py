@@ -50,9 +50,9 @@ def more_in_flight(trial: Trial) -> Iterator[Advice]:
     )
     evidence = (
         f"{_wait(trial.program, producers, stall)}; upper limit: "
-        f"as twice the resident blocks ({2 * trial.own} instead of {trial.own}), without more registers"
+        f"as twice the resident blocks ({2 * trial.resident} instead of {trial.resident}), without more registers"
     )
-    yield Advice(text=text, gain=trial.gain(trial.time(resident=2 * trial.own)), is_limit=True, evidence=evidence)
+    yield Advice(text=text, gain=trial.gain(trial.time(resident=2 * trial.resident)), is_limit=True, evidence=evidence)
 
 
 def fewer_barriers(trial: Trial) -> Iterator[Advice]:

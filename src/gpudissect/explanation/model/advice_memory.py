@@ -204,7 +204,7 @@ def _combined(trial: Trial) -> dict[int, float]:
 
 def _blocks_at_once(trial: Trial) -> int:
     """Blocks that the GPU runs at once."""
-    return min(trial.launch.blocks, trial.own * trial.card.sms)
+    return min(trial.launch.blocks, trial.resident * trial.card.sms)
 
 
 def _span(warps: Sequence[SampledWarp], access: int, size: int) -> int | None:

@@ -76,7 +76,7 @@ class Assessment:
     traffic: Traffic = field(repr=False)
     accessed: Mapping[int, int] = field(repr=False)
     events: Events = field(default_factory=no_events, repr=False)
-    turned: Mapping[int, float] = field(default_factory=dict, repr=False)  # attempts (`retries`), by instruction
+    attempts: Mapping[int, float] = field(default_factory=dict, repr=False)  # see `retries`, by instruction
     predicated_on: Mapping[int, float] = field(default_factory=dict, repr=False)  # as of `Requests`, where below 1
 
     @property
@@ -108,7 +108,7 @@ class Assessment:
                 each = replace(each, access=index, new=self._new[index], is_whole=is_whole)
             elif index in self.traffic.assumed and each.from_memory < MIN_MEMORY and self._is_load(index):
                 each = replace(each, in_sm=1.0, in_l2=1.0)
-            each = mean_passes(each, self.turned[place]) if place in self.turned else each
+            each = mean_passes(each, self.attempts[place]) if place in self.attempts else each
             each = replace(each, predicated_on=predicated_on)
             found[place] = self._of_bulk_copy(place, each) if place in self.events.sizes else each
         return found
@@ -159,49 +159,56 @@ class Assessment:
         Other `requests` than its own show what they would change, other `l1_bytes` the effect of the L1.
         """
         lines = (l1_bytes or self.l1_bytes(resident, largest_carveout=largest_carveout)) // LINE
-        missing = self._local_misses(resident)
+        replaced = self.sample.replaced(self._lines_in_l2(resident))
+        behind = self._behind_l2(replaced)
         requests = self.requests if requests is None else requests
-        requests = {place: self._with_local(place, each, missing) for place, each in requests.items()}
-        after = partial(self._after_l1, missing)
-        kernel = (self.program, self.path, self.costs, requests, after, self.sample)
+        sample = replace(self.sample, new=np.where(replaced, self.sample.sectors, self.sample.new))
+        requests = dict(requests)
+        for place, index in self.accessed.items():
+            if index in behind and requests[place].in_sm < 1:
+                each = requests[place]
+                again = replace(
+                    each, new=sample.new_share(index), scattered=float(each.covered < 1 or each.scattered > 0)
+                )
+                requests[place] = with_l2(again, behind[index], self.card)
+        after = partial(self._after_l1, self.behind_l1 | behind)
+        kernel = (self.program, self.path, self.costs, requests, after, sample)
         return predict(*kernel, self.card, self.launch, resident, lines)
 
-    def _local_misses(self, resident: int) -> float:
-        """Share of the loaded sectors of local memory that the L2 has replaced since the last access.
+    def _lines_in_l2(self, resident: int) -> float:
+        """Room in the L2 for lines of each block that runs at once.
 
-        Resident warps access local memory of their own equally often; lines with a far home are in two partitions.
+        A line with a far home is in two partitions, until it is written.
         """
-        l2, distances = self.card.l2, self.traffic.local_distances
-        if l2 is None or not distances.size:
-            return 0.0
-        warps = self.launch.warps_per_block * min(self.card.sms * resident, self.launch.blocks)
-        capacity = l2.partition_bytes * (max(l2.partition_of_sm) + 1) / (1 + self.card.far_homes)
-        held = capacity / (LINE * warps)
-        return float((distances >= held).mean())
+        l2, sample = self.card.l2, self.sample
+        if l2 is None:
+            return float("inf")
+        stores = [index for index, access in enumerate(self.facts.accesses) if access.kind == "store"]
+        written = np.unique(sample.number[np.isin(sample.access, stores)])
+        copies = (
+            self.card.far_homes * (1 - float(np.isin(sample.number, written).mean())) if sample.number.size else 0.0
+        )
+        capacity = l2.partition_bytes * (max(l2.partition_of_sm) + 1) / (1 + copies)
+        return capacity / (LINE * min(self.card.sms * resident, self.launch.blocks))
 
-    def _is_local(self, place: int) -> bool:
-        return self.facts.accesses[self.accessed[place]].space == "local"
+    def _behind_l2(self, replaced: NDArray[np.bool_]) -> dict[int, BehindL1]:
+        """What becomes of the requests of accesses to lines that the L2 has replaced, by index of access."""
+        found = {}
+        for index in self.sample.accesses if replaced.any() else ():
+            if more := self.sample.share_of(index, replaced):
+                each = self.behind_l1.get(index, BehindL1(0.0, 0.0))
+                more *= 1 - each.memory
+                found[index] = each._replace(memory=each.memory + more, memory_bytes=each.memory_bytes + more * SECTOR)
+        return found
 
-    def _with_local(self, place: int, each: Requests, missing: float) -> Requests:
-        """The requests of an instruction if so many sectors of local memory are `missing` in the L2."""
-        if not missing or not self._is_local(place):
-            return each
-        return with_l2(each, _of_local(missing * (each.new if each.access is not None else 1.0)), self.card)
-
-    def _after_l1(self, missing: float, place: int, each: Requests, seen: NDArray[np.float64]) -> Requests:
-        behind = self.behind_l1.get(self.accessed[place])
-        if missing and self._is_local(place) and seen[0]:
-            behind = _of_local(missing * float(seen[3] / seen[0]) / each.sectors)
-        return after_l1(each, seen, behind, self.card)
+    def _after_l1(
+        self, behind: Mapping[int, BehindL1], place: int, each: Requests, seen: NDArray[np.float64]
+    ) -> Requests:
+        return after_l1(each, seen, behind.get(self.accessed[place]), self.card)
 
     def latency(self, requests: Mapping[int, Requests]) -> float:
         """Nanoseconds of a warp that has the GPU to itself."""
         return latency_of_warp(self.program, self.path, self.costs, requests, self.card)
-
-
-def _of_local(missing: float) -> BehindL1:
-    """Sectors of local memory of which so many are `missing` in the L2."""
-    return BehindL1(missing, missing * SECTOR)
 
 
 def facts_of(profile: Profile, card: Card) -> Facts:
@@ -257,7 +264,7 @@ def assess(program: Program, module: Module, facts: Facts, card: Card) -> Assess
     traffic = Traffic(accesses, facts.warps, _diverged(facts, module), retried, combined)
     accessed = by_instruction(program, accesses, traffic.outside)
     found = assess_counts(program, counts, facts, traffic, accessed, card)
-    return replace(found, predicated_on=_predicated_on(program, counts, facts, module, accessed, found.turned))
+    return replace(found, predicated_on=_predicated_on(program, counts, facts, module, accessed, found.attempts))
 
 
 def _predicated_on(
@@ -266,7 +273,7 @@ def _predicated_on(
     facts: Facts,
     module: Module,
     accessed: Mapping[int, int],
-    turned: Collection[int],
+    attempts: Collection[int],
 ) -> dict[int, float]:
     """`Requests.predicated_on` of instructions whose predicate can be false.
 
@@ -286,7 +293,7 @@ def _predicated_on(
     for index, block in _ptx_blocks(facts, module).items():
         at, count = places[index], facts.counts.get(block)
         total = sum(executed[place] for place in at)
-        is_off = all(program.instructions[place].predicate and place not in turned for place in at)
+        is_off = all(program.instructions[place].predicate and place not in attempts for place in at)
         if count is not None and is_off and count.warps < total:
             found |= dict.fromkeys(at, count.warps / total)
     return found
@@ -326,12 +333,13 @@ def assess_counts(
     """The same with known executions; `accessed` has the index of the access of each instruction that makes one."""
     of_block = -(-facts.threads // WARP_SIZE)
     warps = facts.blocks * of_block
-    counts, turned = with_retries(program, counts, accessed, traffic.contention, of_block)
+    counts, attempts = with_retries(program, counts, accessed, traffic.contention, of_block)
     events = barrier_events(program, facts)
     path = walk(program, counts, warps, MAX_PATH, relative_executions(facts, counts, program, events))
     pairs = zip(program.instructions, program.uses, strict=True)
-    costs = tuple(cost_of(instruction, use, card) for instruction, use in pairs)
-    return Assessment(program, facts, card, counts, path, costs, traffic, accessed, events, turned)
+    values = {facts.accesses[index].instruction: count for index, count in traffic.values.items()}
+    costs = tuple(cost_of(instruction, use, card, values.get(instruction.line or -1)) for instruction, use in pairs)
+    return Assessment(program, facts, card, counts, path, costs, traffic, accessed, events, attempts)
 
 
 def barrier_events(program: Program, facts: Facts) -> Events:

@@ -15,7 +15,7 @@ from gpudissect.explanation.model.assess import Assessment, Facts, assess, asses
 from gpudissect.explanation.model.card import Card, card_of
 from gpudissect.explanation.model.contiguous import contiguous_traffic
 from gpudissect.explanation.model.costs import Cost
-from gpudissect.explanation.model.critical import Chain, cycles_per_turn, latencies, longest_chain
+from gpudissect.explanation.model.critical import Chain, cycles_per_iteration, latencies, longest_chain
 from gpudissect.explanation.model.occupancy import RESERVED_SHARED, shared_of_block
 from gpudissect.explanation.model.predict import roofline, steps_of, volkov
 from gpudissect.explanation.model.requests import Requests
@@ -122,14 +122,16 @@ class _Builder:
         self.assessment, self.launch, self.sources = assessment, launch, sources
         self.sweep, self.notes, self.pool = sweep, notes, pool
         self.has_times = has_times
-        self.own = assessment.occupancy.blocks
-        if self.own < 1:
+        self.resident = assessment.occupancy.blocks
+        if self.resident < 1:
             raise UsageError(_too_large(assessment))
         self.predictions = {
             blocks: pool.submit(assessment.predict, blocks, largest_carveout=bool(self._timed(blocks)))
-            for blocks in reversed(_spread(self.own)[:-1])  # the longest first, while this thread simulates the launch
+            for blocks in reversed(
+                _spread(self.resident)[:-1]
+            )  # the longest first, while this thread simulates the launch
         }
-        self.prediction = assessment.predict(self.own, largest_carveout=False)
+        self.prediction = assessment.predict(self.resident, largest_carveout=False)
         self.requests = self.prediction.requests
         self.latency = assessment.latency(self.requests)
         self.steps = steps_of(assessment.program, assessment.costs, self.requests, assessment.card)
@@ -140,9 +142,9 @@ class _Builder:
     def explanation(self) -> Explanation:
         launch, assessment, found = self.launch, self.assessment, self.prediction
         kernel, card = assessment.program.kernel, assessment.card
-        chain, turns = self._chain()
+        chain, loop_cycles = self._chain()
         lines, names = self._lines(chain), [loop.name for loop in assessment.program.loops.loops]
-        loops = sorted((cycles, self.sources.loop_name(names[number])) for number, cycles in turns.items())
+        loops = sorted((cycles, self.sources.loop_name(names[number])) for number, cycles in loop_cycles.items())
         trial = Trial(assessment, found, lines)
         warps_for_90 = self.pool.submit(self._warps_for, MIN_SHARE_OF_BEST)
         advice = advise(trial, self.pool)
@@ -176,16 +178,16 @@ class _Builder:
 
     @cached_property
     def curve(self) -> tuple[Point, ...]:
-        return tuple(map(self._point, _spread(self.own)))
+        return tuple(map(self._point, _spread(self.resident)))
 
     def _timed(self, blocks: int) -> list[Timed]:
         return [point for point in self.sweep if point.blocks_per_sm == blocks]
 
     def _point(self, blocks: int) -> Point:
-        assessment, measured, is_own = self.assessment, self._timed(blocks), blocks == self.own
-        chosen = [p for p in measured if (p.carveout < 0) == is_own] or measured
-        found = self.prediction if is_own else self.predictions[blocks].result()
-        l1 = assessment.l1_bytes(blocks, largest_carveout=bool(measured) and not is_own)
+        assessment, measured, is_launch = self.assessment, self._timed(blocks), blocks == self.resident
+        chosen = [p for p in measured if (p.carveout < 0) == is_launch] or measured
+        found = self.prediction if is_launch else self.predictions[blocks].result()
+        l1 = assessment.l1_bytes(blocks, largest_carveout=bool(measured) and not is_launch)
         return Point(
             blocks_per_sm=blocks,
             warps_per_sm=blocks * assessment.launch.warps_per_block,
@@ -223,7 +225,7 @@ class _Builder:
         program = assessment.program
         cycles = latencies(program, self.latencies)
         path = assessment.path.instructions
-        return longest_chain(program, path, cycles), dict(cycles_per_turn(program, path, cycles))
+        return longest_chain(program, path, cycles), dict(cycles_per_iteration(program, path, cycles))
 
     def _worksheet(self) -> tuple[WorksheetRow, ...]:
         assessment, found = self.assessment, self.prediction

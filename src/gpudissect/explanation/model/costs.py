@@ -51,8 +51,11 @@ class Cost:
     operands: float = 0.0  # cycles of shared memory that read the operands of a matrix instruction
 
 
-def cost_of(instruction: Instruction, use: Use, card: Card) -> Cost:
-    """The cost of an instruction on a GPU. Raises `UsageError` for one of `REFUSED`, and sparse ones of warpgroups."""
+def cost_of(instruction: Instruction, use: Use, card: Card, values: float | None = None) -> Cost:
+    """The cost of an instruction on a GPU. Raises `UsageError` for one of `REFUSED`, and sparse ones of warpgroups.
+
+    `values`: mean number of different values that the lanes of a ``MATCH`` compare, if it is known.
+    """
     if instruction.opcode in REFUSED or instruction.mnemonic.startswith("UBLKCP.G"):
         raise UsageError(
             f"{instruction.mnemonic}: tensor copies, other bulk copies than to shared memory, and binary matrix "
@@ -71,6 +74,7 @@ def cost_of(instruction: Instruction, use: Use, card: Card) -> Cost:
         if rate is not None:
             lanes = rate if pipe in SHARED_PIPES else rate / card.schedulers
             latency = card.values.get((element, "latency"))
+            factor = values if element == "match" and values is not None else factor
             return Cost(pipe, factor * WARP_SIZE / lanes, latency, element, is_measured)
     return _other(use, card)
 

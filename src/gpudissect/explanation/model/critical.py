@@ -1,4 +1,4 @@
-"""The longest chain of dependent instructions of a warp, and what each loop adds to it in every turn.
+"""The longest chain of dependent instructions of a warp, and what each loop adds to it in every iteration.
 
 Only dependences count: every instruction runs as soon as its operands are there (the dataflow bound). Instructions of
 fixed latency take what the compiler leaves them, by its stall counts; the others what was measured without load.
@@ -62,18 +62,13 @@ def longest_chain(program: Program, path: NDArray[np.int64], cycles: NDArray[np.
     return Chain(tuple(int(path[p]) for p in chain), tuple(float(begins[p]) for p in chain), total)
 
 
-def cycles_per_turn(program: Program, path: NDArray[np.int64], cycles: NDArray[np.float64]) -> Mapping[int, float]:
-    """Cycles that a turn of each loop adds to the longest chain, by index of the loop: the loop-carried bound."""
-    starts = {program.flow.blocks[loop.header].start: number for number, loop in enumerate(program.loops.loops)}
-    turns = {number: np.flatnonzero(path == start) for start, number in starts.items()}
-    found = {}
-    for number, places in turns.items():
+def cycles_per_iteration(program: Program, path: NDArray[np.int64], cycles: NDArray[np.float64]) -> Mapping[int, float]:
+    """Cycles that an iteration of each loop adds to the longest chain, by index of the loop: the loop-carried bound."""
+    found, blocks = {}, program.flow.blocks
+    for number, loop in enumerate(program.loops.loops):
+        places = np.flatnonzero(path == blocks[loop.header].start)
         if places.size >= 3:
-            inside = {
-                index
-                for block in program.loops.loops[number].blocks
-                for index in range(program.flow.blocks[block].start, program.flow.blocks[block].end)
-            }
+            inside = {index for block in loop.blocks for index in range(blocks[block].start, blocks[block].end)}
             first, last = int(places[1]), int(places[-1])
             whole = _chain_of(program, path[first:last], cycles, inside)
             half = _chain_of(program, path[first : int(places[places.size // 2])], cycles, inside)

@@ -46,7 +46,7 @@ LIMITING_UNIT = 0.67  # ... a pipe or the issue slots of a scheduler: from the f
 
 Floats = NDArray[np.float64]
 AfterL1 = Callable[[int, Requests, Floats], Requests]
-"""Requests of an instruction after the simulated L1 has seen so many: see `traffic.after_l1`."""
+"""Requests of an instruction, from its counts in the simulated L1: see `traffic.after_l1`."""
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ def predict(
 ) -> Prediction:
     """Predicted time of a launch with this many blocks on each SM beside an L1 with room for so many lines.
 
-    A path that lacks turns of loops gets the time of these from a run with still fewer.
+    A path that lacks iterations of loops gets their time from a run with still fewer.
     """
     steps = steps_of(program, costs, requests, card, sample.events)
     written, moved = _traffic(program, requests, path)
@@ -235,17 +235,17 @@ def predict(
     length = max(1, int(path.length + path.share * _lookups(requests, path) / 3))
     affordable = max(MIN_WAVES * resident, MAX_ISSUES // (length * launch.warps_per_block))
     simulated = min(-(-launch.blocks // card.sms), affordable)
-    thinned = _thinned(steps, path) if path.missing_turns else steps
+    thinned = _thinned(steps, path) if path.missing_iterations else steps
     work = Work(thinned, path.variants, launch.warps_per_block, resident, simulated, sample, path.order)
     found = run(sm, work)
     cycles = _cycles(found, launch.blocks / card.sms)
-    if path.missing_turns:
+    if path.missing_iterations:
         fewer = run(sm, replace(work, paths=path.shorter))
-        cycles += path.missing_turns * max(0.0, cycles - _cycles(fewer, launch.blocks / card.sms))
-        found = found.with_more(fewer, path.missing_turns)
+        cycles += path.missing_iterations * max(0.0, cycles - _cycles(fewer, launch.blocks / card.sms))
+        found = found.with_more(fewer, path.missing_iterations)
     cycles *= _partial_wave(sm, work, launch, card, found) / path.relative
     requests = {
-        index: each if each.access is None else after_l1(index, each, found.seen[index])
+        index: each if each.access is None else after_l1(index, each, found.l1_counts[index])
         for index, each in requests.items()
     }
     steps = steps_of(program, costs, requests, card, sample.events)

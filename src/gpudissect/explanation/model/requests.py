@@ -41,8 +41,8 @@ class Requests:
     hit; `merged`: share of the requests to the L2 that it merges with one of another SM. `from_memory`: share of all
     sectors, also of those that hit the L1; `new`: share that is new to their block; `sector_dram_bytes`: bytes that
     each sector from memory moves. `predicated_on`: share of the executions whose predicate is true: only these make
-    a request. `access`: index of its requests in the sample, until the simulated L1 has seen these; `is_whole`: the
-    sample has all that a warp makes.
+    a request. `access`: index in the sample, None once the simulated L1 has determined the hits; `is_whole`: the sample
+    has all requests that a warp makes.
     """
 
     lanes: float

@@ -53,7 +53,7 @@ def contention_of(
     return Contention(float(lanes.mean()), float(most.mean()), float(together * lanes.mean()))
 
 
-def turns(contention: Contention, warps: int) -> float:
+def mean_attempts(contention: Contention, warps: int) -> float:
     """Mean attempts of a warp in the loop, in a block of this number of warps.
 
     The number of lanes of other warps that access the word of a lane has a Poisson distribution. The lane waits for a
@@ -76,27 +76,28 @@ def with_retries(
 
     `accessed`: index of the access of each instruction; `found`: by access; `warps`: of a block.
     """
-    threads, by_warps, edges, turned = list(counts.threads), list(counts.warps), dict(counts.edges), dict[int, float]()
+    threads, by_warps, edges = list(counts.threads), list(counts.warps), dict(counts.edges)
+    attempts = dict[int, float]()
     for number, loop in enumerate(program.loops.loops):
         blocks = [program.flow.blocks[block] for block in loop.blocks if program.loops.innermost[block] == number]
         places = [place for block in blocks for place in range(block.start, block.end)]
         own = [accessed[i] for i in places if i in accessed and is_retried(program.instructions[i])]
         if not own or own[0] not in found or not all(threads[latch].value for latch in loop.latches):
             continue
-        factor = max(1.0, turns(found[own[0]], warps))
+        factor = max(1.0, mean_attempts(found[own[0]], warps))
         for block in loop.blocks:  # it has no loop inside
             threads[block], by_warps[block] = _times(threads[block], factor), _times(by_warps[block], factor)
         for latch in loop.latches:
             around = threads[loop.header].value * (1 - 1 / factor) / len(loop.latches)
             edges[latch, loop.header] = Count(around, around, around)
-        turned |= {place: factor for place in places if place in accessed}
-    return replace(counts, threads=tuple(threads), warps=tuple(by_warps), edges=edges), turned
+        attempts |= {place: factor for place in places if place in accessed}
+    return replace(counts, threads=tuple(threads), warps=tuple(by_warps), edges=edges), attempts
 
 
-def mean_passes(requests: Requests, turned: float) -> Requests:
+def mean_passes(requests: Requests, attempts: float) -> Requests:
     """The requests of an instruction in such a loop: few lanes are left in later attempts."""
     later = 1 + LATER_CONFLICTS * (requests.passes - 1)
-    return replace(requests, passes=(requests.passes + (turned - 1) * later) / turned)
+    return replace(requests, passes=(requests.passes + (attempts - 1) * later) / attempts)
 
 
 def retried_accesses(program: Program, numbers: Collection[int]) -> frozenset[int]:

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.explanation import _lru as lru
 from gpudissect.explanation.model.phases import Events, no_events
-from gpudissect.explanation.rows import distinct_rows
+from gpudissect.explanation.rows import distinct_rows, row_keys
 
 MIN_SHARED, MAX_RETURNS = 0.5, 0.05  # shares of the lines of an access that sweeps shared lines
 RECENT = 64  # requests of a warp after which what it requested may have left the L2
+FULL_SETS = (0.7, 0.85, 1.0)  # of the L2: parts of the capacity at which a third of the sets each are full
 Ints = NDArray[np.int64]
 
 
@@ -34,6 +36,8 @@ class Sample:
 
     is_alone: NDArray[np.bool_] = field(repr=False)  # no other block of the sample, also on other SMs, touches the line
     access: Ints = field(repr=False)  # index of the access
+    block: Ints = field(repr=False)  # number of the block on the SM
+    position: Ints = field(repr=False)  # of the request in its warp
     is_swept: NDArray[np.bool_] = field(repr=False)  # (accesses,): see `_swept`
     events: Events = field(default_factory=no_events, repr=False)  # on barriers in memory, of the same warps
 
@@ -52,6 +56,32 @@ class Sample:
         """Requests of an access by a warp that makes any."""
         return float((self.ends[:, access] - self.begins[:, access]).mean())
 
+    def replaced(self, lines: float) -> NDArray[np.bool_]:
+        """Lines of requests that the L2 has replaced since their block touched them, shape (lines of requests,).
+
+        It holds at most `lines` of those of each block that no other block touches; its sets are not equally full.
+        """
+        own = np.flatnonzero(self.is_alone)
+        nodes, node = np.unique(row_keys(self.block[own], self.number[own]), return_inverse=True)
+        found = np.zeros(self.number.size, dtype=bool)
+        if nodes.size <= lines * FULL_SETS[0]:
+            return found
+        order = np.lexsort((self.position[own], self.block[own]))
+        columns = np.stack([self.block[own], node.ravel(), np.zeros_like(own)], axis=1)[order]
+        is_first = np.zeros(own.size, dtype=bool)
+        is_first[np.unique(columns[:, 1], return_index=True)[1]] = True
+        for number, share in enumerate(FULL_SETS):
+            is_hit, caches = np.zeros(own.size, dtype=np.int64), lru.lists(nodes.size, int(self.block.max()) + 1)
+            lru.fill_l1(np.ascontiguousarray(columns), max(1, int(lines * share)), caches, is_hit)
+            found[own[order]] |= (is_hit == 0) & ~is_first & (columns[:, 1] % len(FULL_SETS) == number)
+        return found
+
+    def share_of(self, access: int, lines: NDArray[np.bool_]) -> float:
+        """Share of the sectors of an access that are in some of the lines of its requests."""
+        of = self.access == access
+        those, every = (int(np.bitwise_count(self.sectors[rows]).sum()) for rows in (of & lines, of))
+        return those / every if every else float(lines[of].mean()) if of.any() else 0.0
+
     def from_lone_lines(self, memory: Mapping[int, float]) -> "Sample":
         """The sample whose new sectors are those of lone lines where these are as many as come from `memory`.
 
@@ -66,7 +96,13 @@ def empty_sample() -> Sample:
     """A sample without loads."""
     none, no_access = np.zeros(0, dtype=np.int64), np.zeros((1, 0), dtype=np.int64)
     return Sample(
-        no_access, no_access, np.zeros(1, dtype=np.int64), *(none,) * 4, none.astype(bool), none, none.astype(bool)
+        no_access,
+        no_access,
+        np.zeros(1, dtype=np.int64),
+        *(none,) * 4,
+        none.astype(bool),
+        *(none,) * 3,
+        none.astype(bool),
     )
 
 
@@ -106,6 +142,8 @@ def sample_of(rows: Ints, blocks: Ints, accesses: int, sectors_per_line: int) ->
         is_shared=np.isin(found[:, 4], shared).astype(np.int64),
         is_alone=~np.isin(found[:, 4], _of_several(line, anywhere[rows[:, 2]])),
         access=np.ascontiguousarray(found[:, 1]),
+        block=blocks[warps][found[:, 0]],
+        position=np.ascontiguousarray(found[:, 2]),
         is_swept=_swept(found, np.cumsum(is_first), np.isin(found[:, 4], shared), accesses),
     )
 

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.explanation.insertion import VALUE
 from gpudissect.explanation.line_records import BehindL1
 from gpudissect.explanation.model.card import Card
 from gpudissect.explanation.model.requests import (
@@ -36,7 +37,6 @@ from gpudissect.units import WARP_SIZE
 
 RANDOM_STORE = 2.4  # times a random load: an H200 loads 39, writes 16 and reduces 16 random words of 1 GiB in a ns
 LONE = 1.1  # lanes of a sector in stores of which each lane has a line of its own
-WARPS_OF_DISTANCES, MAX_DISTANCES = 4, 3000  # sampled warps and their sectors of local memory
 LINES_OF_SLICE = 2  # of an H200's L2: pairs of lines have one slice, the next pair another
 _ALLOCATION_BITS = 40
 FIRST = {"FLO", "UFLO"}
@@ -84,7 +84,8 @@ class Traffic:
 
     `assumed`: accesses that no sampled warp made; they are taken to be contiguous. `diverged`: accesses whose lanes
     diverge more in the recorded warps than in the kernel itself: `_converged`. `retried`: accesses in loops of
-    `retries`, whose number of attempts follows from `contention`. `combined`: warp-aggregated atomics.
+    `retries`, whose number of attempts follows from `contention`. `combined`: warp-aggregated atomics. `values`: mean
+    number of different values that the lanes of a warp compare.
     """
 
     def __init__(
@@ -96,10 +97,14 @@ class Traffic:
         combined: Collection[int] = (),
     ) -> None:
         self.outside: dict[int, Requests] = {}
+        self.values: dict[int, float] = {}
         self.contention: dict[int, Contention] = {}
         blocks = np.array([warp.block for warp in warps], dtype=np.int64)
         parts, written = list[NDArray[np.int64]](), list[NDArray[np.int64]]()
         for index, group in _groups(accesses, warps).items():
+            if group.access.kind == VALUE:
+                self.values[index] = float(distinct(group.addresses, group.lanes, 1, 1).mean())
+                continue
             group = _converged(group) if index in diverged else group
             group = _of_first_lanes(group) if index in combined else group
             self.outside[index] = _without_cache(group, blocks, merged=index in retried)
@@ -115,24 +120,8 @@ class Traffic:
         self.outside |= {index: _without_cache(_contiguous(accesses[index]), blocks) for index in self.assumed}
         self._rows = np.concatenate(parts) if parts else np.zeros((0, 6), dtype=np.int64)
         self._blocks = blocks
-        self._all_rows = np.concatenate([self._rows, *written])
-        self.sample = sample_of(self._all_rows, blocks, len(accesses), LINE // SECTOR)
-
-    @cached_property
-    def local_distances(self) -> NDArray[np.int64]:
-        """Of loads from local memory, lines that the warp has touched since it touched the same line.
-
-        Of a few sampled warps, in ascending order, shape (loads,).
-        """
-        rows = self._all_rows[self._all_rows[:, 4] >= LOCAL_LINE * LINE // SECTOR]
-        found = [np.zeros(0, dtype=np.int64)]
-        for warp in np.unique(rows[:, 2])[:WARPS_OF_DISTANCES]:
-            mine = rows[rows[:, 2] == warp]
-            line = mine[:, 4] // (LINE // SECTOR)
-            mine, line = (each[distinct_rows(mine[:, 3], line)[0]][:MAX_DISTANCES] for each in (mine, line))
-            found.append(distances(line)[np.isin(mine[:, 0], self._rows[:, 0])])
-        every = np.concatenate(found)
-        return np.sort(every[every >= 0])
+        rows = np.concatenate([self._rows, *written])
+        self.sample = sample_of(rows, blocks, len(accesses), LINE // SECTOR)
 
     @cached_property
     def new_to_block(self) -> dict[int, float]:
@@ -142,17 +131,6 @@ class Traffic:
         first, _ = distinct_rows(block, rows[:, 4])
         requested, new = (np.bincount(each, minlength=1) for each in (rows[:, 0], rows[first, 0]))
         return {index: new[index] / requested[index] for index in np.flatnonzero(requested[: new.size]).tolist()}
-
-
-def distances(lines: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Different lines between each access to a line and the one before it to the same line, -1 for the first."""
-    order = np.argsort(lines, kind="stable")
-    before = np.full(lines.size, -1, dtype=np.int64)
-    same = lines[order[1:]] == lines[order[:-1]]
-    before[order[1:][same]] = order[:-1][same]
-    at = np.arange(lines.size)
-    between = (at > before[:, None]) & (at < at[:, None])
-    return np.where(before < 0, -1, (between & (before <= before[:, None])).sum(axis=1))
 
 
 def _without_cache(group: _Group, blocks: NDArray[np.int64], *, merged: bool = False) -> Requests:
@@ -354,9 +332,9 @@ def bytes_of_random_line(card: Card) -> float:
     return max(unit, card.value("dram", "read_bandwidth") / (rate * card.sms * card.clock_hz))
 
 
-def after_l1(requests: Requests, seen: NDArray[np.float64], behind: BehindL1 | None, card: Card) -> Requests:
-    """Requests of which the simulated L1 has `seen` so many: all, those that missed, their missed lines and sectors."""
-    count, missed, lines, sectors = (float(number) for number in seen[:4])
+def after_l1(requests: Requests, l1_counts: NDArray[np.float64], behind: BehindL1 | None, card: Card) -> Requests:
+    """Requests with the hits of the simulated L1; `l1_counts`: requests, those that missed, their lines and sectors."""
+    count, missed, lines, sectors = (float(number) for number in l1_counts[:4])
     if not count:
         return replace(requests, access=None)
     moved = SECTOR * sectors / missed if missed else 0.0

@@ -20,7 +20,7 @@ class Trial:
     """The baseline and its predicted variants; `lines` has the instructions of the program in their order."""
 
     def __init__(self, assessment: Assessment, found: Prediction, lines: Sequence[Line]) -> None:
-        self.assessment, self.found, self.lines, self.own = assessment, found, lines, found.resident
+        self.assessment, self.found, self.lines, self.resident = assessment, found, lines, found.resident
         self.program, self.launch, self.card = assessment.program, assessment.launch, assessment.card
         self.executed, self.warps = assessment.path.executed, self.launch.blocks * self.launch.warps_per_block
         self.new_shares = assessment.traffic.new_to_block
@@ -29,11 +29,11 @@ class Trial:
         """Predicted nanoseconds with other requests, or with another number of resident blocks."""
         if resident is None and requests in (None, self.assessment.requests):
             return self.found.nanoseconds
-        return self.assessment.predict(resident or self.own, requests, largest_carveout=False).nanoseconds
+        return self.assessment.predict(resident or self.resident, requests, largest_carveout=False).nanoseconds
 
     def gain_of(self, changed: Assessment) -> float:
         """Share of the time that a changed kernel saves at the same number of resident blocks."""
-        return self.gain(changed.predict(self.own, largest_carveout=False).nanoseconds)
+        return self.gain(changed.predict(self.resident, largest_carveout=False).nanoseconds)
 
     def gain(self, time: float) -> float:
         """Share of the time that a changed kernel saves which takes so many nanoseconds."""

@@ -1,10 +1,10 @@
 """Paths of warps through machine code, from how often its blocks run.
 
-A warp walks the blocks of a function in their order, those of a called function after the block that calls it, and each
-loop as often as it is entered, as many times as it turns. Sampled warps have each block as often as their trace has the
-PTX block that it comes from, relative to the mean. Counts that are no whole numbers are spread evenly over the passes
-of a warp and over warps with the same trace: of two ways that half of them take each, a warp has one. Where a warp
-diverges it executes both, one after the other.
+A warp executes the blocks of a function in order, those of a called function after the block of the call, and each loop
+once per entry, with its number of iterations. A sampled warp executes each block as often, relative to the mean, as its
+trace has the PTX block from which it was compiled. Fractional counts are spread evenly over the passes of a warp, and
+over warps with the same trace: if half of the warps take each side of a branch, a warp takes one side. A warp that
+diverges executes both sides, one after the other.
 """
 
 from collections import defaultdict
@@ -20,8 +20,8 @@ from gpudissect.explanation.mapping import MachineCounts
 from gpudissect.explanation.model.phases import COPY
 from gpudissect.machine_code.program import Program
 
-MAX_TURNS = 1 << 20
-MIN_TURNS = 2.0  # of a loop that is cut
+MAX_ITERATIONS = 1 << 20
+MIN_ITERATIONS = 2.0  # of a loop that is cut
 VARIANTS = 4  # of warps with the same trace
 MAX_SHARE = 0.99  # of the executed instructions that a path has, below which there are shorter ones
 _ROUNDING = 1e-6
@@ -36,7 +36,7 @@ class Path:
 
     `share`: of the instructions of these warps, those on the paths. `relative`: these instructions relative to those of
     a mean warp of the launch, of which `executed` says how often it executes each instruction of the program.
-    `shorter`: variants with about half as many turns of loops if they lack some, else none.
+    `shorter`: variants with about half as many iterations of loops if they lack some, else none.
     """
 
     variants: tuple[Ints, ...]
@@ -63,7 +63,7 @@ class Path:
         return np.asarray(counts[list(self.order)].mean(axis=0))
 
     @property
-    def missing_turns(self) -> float:
+    def missing_iterations(self) -> float:
         """Instructions that the variants lack, relative to what they have more than the shorter ones."""
         if not self.shorter:
             return 0.0
@@ -72,7 +72,7 @@ class Path:
 
 
 def walk(program: Program, counts: MachineCounts, warps: int, max_length: int, relative: Floats | None = None) -> Path:
-    """The paths of `warps` launched warps, with fewer turns of loops if they had over `max_length` instructions.
+    """The paths of `warps` launched warps, with fewer iterations of loops if they had over `max_length` instructions.
 
     `relative`: of sampled warps, how often each executes each block of the program relative to the mean, shape
     (sampled warps, blocks).
@@ -88,15 +88,15 @@ def walk(program: Program, counts: MachineCounts, warps: int, max_length: int, r
     walkers = [mean.of(row, executing) for row in rows]
     plan, order = _plan(walkers, of_warp.ravel())
     limit = _limits(mean, max_length)
-    variants = tuple(walkers[each].path(limit / mean.turns, 2 * max_length, phase) for each, phase in plan)
+    variants = tuple(walkers[each].path(limit / mean.iterations, 2 * max_length, phase) for each, phase in plan)
     total = float(executed.sum())
-    lengths = [walker.length(walker.turns) for walker in walkers]
+    lengths = [walker.length(walker.iterations) for walker in walkers]
     whole = float(np.mean([lengths[plan[each][0]] for each in order]))
     share = _length(variants, order) / whole if whole else 1.0
     shorter: tuple[Ints, ...] = ()
     if share < MAX_SHARE:
         limit = _limits(mean, max_length / 2)
-        shorter = tuple(walkers[each].path(limit / mean.turns, 2 * max_length, phase) for each, phase in plan)
+        shorter = tuple(walkers[each].path(limit / mean.iterations, 2 * max_length, phase) for each, phase in plan)
     return Path(variants, order, share, whole / total if total else 1.0, executed, shorter)
 
 
@@ -107,7 +107,7 @@ def _length(variants: Sequence[Ints], order: Sequence[int]) -> float:
 def _plan(walkers: Sequence["_Walker"], of_warp: Ints) -> tuple[list[tuple[int, float]], tuple[int, ...]]:
     """Walker and phase of each variant, and the variant of each warp. Warps of one walker have its phases in turn.
 
-    A block has a multiple of four warps often, and a scheduler every fourth of them: the turn shifts by one each round.
+    A block often has a multiple of four warps, and a scheduler every fourth warp: the phase shifts by one each round.
     """
     size = of_warp.size * -(-(VARIANTS**2) // of_warp.size)
     plan, order = list[tuple[int, float]](), np.zeros(size, dtype=np.int64)
@@ -115,33 +115,33 @@ def _plan(walkers: Sequence["_Walker"], of_warp: Ints) -> tuple[list[tuple[int, 
     for number, walker in enumerate(walkers):
         mine = np.flatnonzero(of_warp == number)
         phases = 1 if walker.is_uniform else min(VARIANTS, mine.size)
-        turn = np.arange(mine.size)
-        order[mine] = len(plan) + (turn + turn // phases) % phases
+        rank = np.arange(mine.size)
+        order[mine] = len(plan) + (rank + rank // phases) % phases
         plan += [(number, (k + 0.5) / phases) for k in range(phases)]
     return plan, tuple(order.tolist())
 
 
 def _limits(walker: "_Walker", max_length: float) -> Floats:
-    """The most turns of each loop with which the path has at most `max_length` instructions.
+    """The maximum iterations of each loop with which the path has at most `max_length` instructions.
 
-    Outer loops are cut first, so that the turns that remain are whole.
+    Outer loops are cut first, so that the iterations that remain are whole.
     """
-    turns, depths = walker.turns.copy(), walker.depths
+    iterations, depths = walker.iterations.copy(), walker.depths
     for depth in range(max(depths, default=-1) + 1):
-        if walker.length(turns) <= max_length:
+        if walker.length(iterations) <= max_length:
             break
         at = np.array(depths) == depth
-        low, high = MIN_TURNS, max(MIN_TURNS, float(turns[at].max()))
+        low, high = MIN_ITERATIONS, max(MIN_ITERATIONS, float(iterations[at].max()))
         while high > 1.02 * low:
             middle = (low * high) ** 0.5
-            fits = walker.length(np.where(at, np.minimum(turns, middle), turns)) <= max_length
+            fits = walker.length(np.where(at, np.minimum(iterations, middle), iterations)) <= max_length
             low, high = (middle, high) if fits else (low, middle)
-        turns = np.where(at, np.minimum(turns, low), turns)
-    return turns
+        iterations = np.where(at, np.minimum(iterations, low), iterations)
+    return iterations
 
 
 class _Walker:
-    """Blocks and loops of each loop, and how often a warp enters and turns.
+    """Blocks and loops of each loop, and how often a warp enters and repeats them.
 
     `inside`, `above`: parent loop of each block and each loop; outside loops, ``~entry`` in a called function, None in
     the kernel. `calls`: mean executions per call of each called function, by its entry block.
@@ -163,7 +163,7 @@ class _Walker:
                 self.children[self.above[headers[block]]].append(("loop", headers[block]))
             self.children[self.inside[block]].append(("block", block))
         predecessors = flow.predecessors()
-        self.turns = np.ones(len(loops))
+        self.iterations = np.ones(len(loops))
         self.entries = np.zeros(len(loops))
         for number, loop in enumerate(loops):
             threads = counts.threads[loop.header].value
@@ -172,7 +172,7 @@ class _Walker:
             entering = sum(frequency[block] for block in predecessors[loop.header] if block not in loop.blocks)
             entries = min(frequency[loop.header] * share, entering)  # lanes that diverge enter together
             self.entries[number] = entries
-            self.turns[number] = frequency[loop.header] / entries if entries > _ROUNDING else 1.0
+            self.iterations[number] = frequency[loop.header] / entries if entries > _ROUNDING else 1.0
 
     def of(self, relative: Floats, executing: Floats) -> "_Walker":
         """The walker of a warp that executes each block so often relative to this one.
@@ -181,7 +181,8 @@ class _Walker:
         that execute the loop enter it more often than a mean warp.
         """
         found = copy(self)
-        found.frequency, found.turns, found.entries = self.frequency * relative, self.turns.copy(), self.entries.copy()
+        found.frequency = self.frequency * relative
+        found.iterations, found.entries = self.iterations.copy(), self.entries.copy()
         blocks, predecessors = self.program.flow.blocks, self.program.flow.predecessors()
         for number, loop in enumerate(self.program.loops.loops):
             before = [block for block in predecessors[loop.header] if block not in loop.blocks]
@@ -190,29 +191,29 @@ class _Walker:
             if relative[loop.header] > 0 and any(len(blocks[block].successors) > 1 for block in before):
                 found.entries[number] = min(found.entries[number] / executing[loop.header], now)
             if found.entries[number] > _ROUNDING:
-                found.turns[number] = found.frequency[loop.header] / found.entries[number]
+                found.iterations[number] = found.frequency[loop.header] / found.entries[number]
         return found
 
-    def length(self, turns: Floats) -> float:
-        """Instructions of a path with so many turns of each loop."""
-        return self._length(None, turns) if len(self.frequency) else 0.0
+    def length(self, iterations: Floats) -> float:
+        """Instructions of a path with so many iterations of each loop."""
+        return self._length(None, iterations) if len(self.frequency) else 0.0
 
-    def _length(self, parent: int | None, turns: Floats) -> float:
+    def _length(self, parent: int | None, iterations: Floats) -> float:
         blocks, total = self.program.flow.blocks, 0.0
         for kind, number in self.children[parent]:
             if kind == "block":
                 size = float(blocks[number].end - blocks[number].start)
                 callee = blocks[number].callee
                 if callee in self.calls:
-                    size += self.calls[callee] * self._length(~callee, turns)
+                    size += self.calls[callee] * self._length(~callee, iterations)
                 total += self._rate(parent, self.frequency[number]) * size
             else:
-                passes = self._rate(parent, self.entries[number]) * turns[number]
-                total += passes * self._length(number, turns)
+                passes = self._rate(parent, self.entries[number]) * iterations[number]
+                total += passes * self._length(number, iterations)
         return total
 
     def _rate(self, parent: int | None, frequency: float) -> float:
-        """Executions for each turn of the loop around, for each call of the function, or for each warp."""
+        """Executions for each iteration of the enclosing loop, for each call of the function, or for each warp."""
         if parent is None:
             return frequency
         around = self.frequency[~parent if parent < 0 else self.program.loops.loops[parent].header]
@@ -223,7 +224,7 @@ class _Walker:
         """Whether all executions of a pass are whole numbers, so that all warps have one path."""
         blocks = [self._rate(self.inside[block], self.frequency[block]) for block in self.program.flow.order]
         entries = [self._rate(loop, self.entries[number]) for number, loop in enumerate(self.above)]
-        amounts = (*blocks, *entries, *self.turns[self.entries > 0], *self.calls.values())
+        amounts = (*blocks, *entries, *self.iterations[self.entries > 0], *self.calls.values())
         return all(abs(amount - round(amount)) < _ROUNDING * max(1.0, amount) for amount in amounts)
 
     def _phases(self, phase: float) -> list[float]:
@@ -251,25 +252,25 @@ class _Walker:
         return found
 
     def path(self, kept: Floats, max_length: int, phase: float) -> Ints:
-        """The path with a share `kept` of the turns of each loop; the block that exceeds `max_length` ends it."""
+        """The path with a share `kept` of the iterations of each loop; the block that exceeds `max_length` ends it."""
         blocks, phases = self.program.flow.blocks, self._phases(phase)
         spans = [np.arange(block.start, block.end, dtype=np.int64) for block in blocks]
         owed = {(kind, number): each for number, each in enumerate(phases) for kind in ("block", "call")}
         owed |= {
             (kind, number): phases[loop.header]
             for number, loop in enumerate(self.program.loops.loops)
-            for kind in ("loop", "turn")
+            for kind in ("loop", "iteration")
         }
         parts: list[Ints] = []
         length, ahead = 0, self._rates_of_copies()
 
-        def run(parent: int | None, turn: float = 0.0) -> bool:
+        def run(parent: int | None, progress: float = 0.0) -> bool:
             nonlocal length
             for child in self.children[parent]:
                 kind, number = child
                 rate = self._rate(parent, self.frequency[number] if kind == "block" else self.entries[number])
                 is_ahead = any(abs(rate - each) < MAX_RATE_ERROR for each in ahead[parent])
-                for _ in range(int(turn < rate) if is_ahead else _take(owed, child, rate)):
+                for _ in range(int(progress < rate) if is_ahead else _take(owed, child, rate)):
                     if kind == "block":
                         parts.append(spans[number])
                         length += spans[number].size
@@ -281,9 +282,9 @@ class _Walker:
                                 if not run(~callee):
                                     return False
                         continue
-                    turns = _take(owed, ("turn", number), kept[number] * self.turns[number])
-                    for each in range(turns):
-                        if not run(number, (each + 0.5) / turns):
+                    iterations = _take(owed, ("iteration", number), kept[number] * self.iterations[number])
+                    for each in range(iterations):
+                        if not run(number, (each + 0.5) / iterations):
                             return False
             return True
 
@@ -309,7 +310,7 @@ def _depth(program: Program, loop: int) -> int:
 
 def _take(owed: dict[tuple[str, int], float], key: tuple[str, int], amount: float) -> int:
     """Whole executions of what is owed so far and now; the rest remains owed."""
-    owed[key] += min(amount, MAX_TURNS)
+    owed[key] += min(amount, MAX_ITERATIONS)
     whole = int(owed[key] + _ROUNDING)
     owed[key] -= whole
     return whole

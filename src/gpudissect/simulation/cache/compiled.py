@@ -1,10 +1,10 @@
 """Compilation of inner loops, their arrays and their random numbers.
 
-Machine code is kept on disk. A later process links it with llvmlite alone: numba takes a second to import and to load
-from its own cache.
+Machine code is cached on disk. Later processes load it with llvmlite alone, because importing numba and loading from
+its own cache takes a second.
 
-Compiled functions take arrays of fixed types (contiguous, writeable), so that each is compiled once. A digest of all
-modules of its folder is part of the name of its file: keep an inner loop, with everything it calls, in one folder.
+Compiled functions take arrays of fixed types (contiguous, writeable), so that each function is compiled once. The cache
+key contains a digest of all modules in the folder of the function: keep a loop and all its callees in one folder.
 """
 
 import ctypes
@@ -32,8 +32,8 @@ U64 = NDArray[np.uint64]
 F64 = NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Divisions need no test for zero. Without numba's runtime (_nrt) nothing can be allocated, and in return arrays are not
-# reference-counted, which took two thirds of the time.
+# error_model: divisions do not test for zero. _nrt: without numba's runtime, code cannot allocate memory, but does not
+# count references to arrays either, which took two thirds of the time.
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _RESULTS: dict[str, Any] = {"int64": ctypes.c_int64, "float64": ctypes.c_double, "none": ctypes.c_void_p}
 _lock = Lock()
@@ -50,25 +50,24 @@ class Arrays(NamedTuple):
     """
 
     shape: I64  # (arrays, COLUMNS)
-    tables: I32  # orders after their lengths, index tables, and for unequal sets the starts in `tags` and the last end
+    tables: I32  # orders, each after its length; index tables; for unequal sets their starts in `tags` and the last end
     odds: F64  # cumulative probabilities of WEIGHTED
-    tags: I32  # per way the line number there, or EMPTY
-    marks: (
-        I8  # per way reference bit, prediction, rank (SLRU) or node of the PLRU tree (1 the root, 0 unused); of way 0
-    )
-    #            the place in the order (ORDER); half lines that a line takes, where ROOM limits them
-    sectors: I32  # per way, bit i is set when sector i is valid. A single element if nothing is sectored
+    tags: I32  # per way, number of its line, or EMPTY
+    # Per way: reference bit, prediction, rank (SLRU), node of the PLRU tree (1 the root, 0 unused), or half lines that
+    # its line takes (ROOM). For way 0 with ORDER: position in the order.
+    marks: I8
+    sectors: I32  # per way, bit i is set if sector i is valid; a single element if no array is sectored
     touched: I32  # per set, the numbers of the sets that hold lines, so that a reset is cheap
     filled: I64  # (arrays,), number of valid entries of `touched`
     draws: U64  # (arrays,), states of the random streams
     used: I64  # (arrays,), half lines of room in use
-    turns: I64  # (arrays,), set that is next to lose a line if room runs out
+    turns: I64  # (arrays,), set that loses the next line if the room is full
 
 
 def compiled(function: Function) -> Function:
-    """Compile a function that Python calls, or load it from an earlier process's compilation. It runs without the GIL.
+    """Compile a function that Python calls, or load its cached machine code. The function runs without the GIL.
 
-    Arguments are numbers, arrays and tuples of these; it is compiled for each combination of their types.
+    Arguments are numbers, arrays and tuples of these. The function is compiled for each combination of argument types.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         return function
@@ -81,14 +80,17 @@ def compiled(function: Function) -> Function:
         key = " ".join(types)
         with _lock:
             if key not in linked:
-                linked[key] = _link(_machine_code(function, arguments, key), values)
+                linked[key] = _load(_cached_machine_code(function, arguments, key), values)
         return linked[key](values)
 
     return call  # type: ignore[return-value]
 
 
 def _flatten(arguments: Iterable[Any], types: list[str], values: list[Any]) -> None:
-    """Append types, and what numba passes: of an array two null pointers, size, item size, address, shape, strides."""
+    """Append types and values as numba passes them.
+
+    numba passes an array as two null pointers, size, item size, address, shape and strides.
+    """
     for each in arguments:
         if isinstance(each, tuple):
             types.append("(")
@@ -102,17 +104,17 @@ def _flatten(arguments: Iterable[Any], types: list[str], values: list[Any]) -> N
             values.append(float(each) if isinstance(each, float) else int(each))
 
 
-def _machine_code(function: Callable[..., Any], arguments: tuple[Any, ...], key: str) -> bytes:
-    """Lines with the symbol and the type of the result, and object file of a function for arguments of these types."""
+def _cached_machine_code(function: Callable[..., Any], arguments: tuple[Any, ...], key: str) -> bytes:
+    """The machine code of a function, from the cache or compiled. `key`: types of its arguments, see `_flatten`."""
     source = Path(inspect.getfile(function))
-    folder = _folder(source.parent / "__pycache__")
-    name = hashlib.sha256(f"{_origin(source.parent)} {key}".encode()).hexdigest()[:16]
+    folder = _cache_folder(source.parent / "__pycache__")
+    name = hashlib.sha256(f"{_build_id(source.parent)} {key}".encode()).hexdigest()[:16]
     file = folder and folder / f"{source.stem}.{function.__name__}-{name}.o"
     if file and file.exists():
         return file.read_bytes()
     code = _compile(function, arguments)
     if file:
-        part = file.with_suffix(f".{os.getpid()}")  # others may read the file at any time
+        part = file.with_suffix(f".{os.getpid()}")  # other processes may read the file at any time
         with suppress(OSError):
             part.write_bytes(code)
             part.replace(file)
@@ -120,28 +122,29 @@ def _machine_code(function: Callable[..., Any], arguments: tuple[Any, ...], key:
 
 
 @cache
-def _origin(folder: Path) -> str:
-    """What determines machine code besides the types of arguments: modules of a folder, the compiler, the CPU."""
+def _build_id(folder: Path) -> str:
+    """Identifies the modules of a folder, the compiler and the CPU, which determine machine code."""
     found = hashlib.sha256(b"".join(file.read_bytes() for file in [Path(__file__), *sorted(folder.glob("*.py"))]))
     features = binding.get_host_cpu_features().flatten()
     return f"{found.hexdigest()} {version('numba')} {version('llvmlite')} {binding.get_host_cpu_name()} {features}"
 
 
-def _folder(beside: Path) -> Path | None:
-    """Folder for machine code, which runs when it is found there; None if there is no safe one.
+def _cache_folder(pycache: Path) -> Path | None:
+    """Folder of cached machine code; None if other users can write to all candidates, since cached code is executed.
 
-    `beside`, Python's own cache of the source, needs no check: who can write there can also replace bytecode.
+    `pycache`, the bytecode cache of the source, needs no check: whoever can write there can also replace bytecode.
     """
     if (chosen := os.environ.get("NUMBA_CACHE_DIR")) and (configured := private_folder(Path(chosen))):
         return configured
     try:
-        beside.mkdir(exist_ok=True)
+        pycache.mkdir(exist_ok=True)
     except OSError:
         return cache_folder("numba")
-    return beside if os.access(beside, os.W_OK) else cache_folder("numba")
+    return pycache if os.access(pycache, os.W_OK) else cache_folder("numba")
 
 
 def _compile(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
+    """Compile a function for these arguments: a line with its symbol, one with its result type, object code."""
     from numba import njit, typeof
 
     dispatcher = njit(**OPTIONS)(function)
@@ -152,8 +155,8 @@ def _compile(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
     return f"{found.fndesc.llvm_func_name}\n{found.signature.return_type}\n".encode() + code
 
 
-def _link(machine_code: bytes, values: Iterable[Any]) -> Callable[[list[Any]], Any]:
-    """A function of flat arguments like `values`."""
+def _load(machine_code: bytes, values: Iterable[Any]) -> Callable[[list[Any]], Any]:
+    """Load machine code into the process, as a function that takes flat arguments of the types of `values`."""
     symbol, result, code = machine_code.split(b"\n", 2)
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
@@ -165,17 +168,17 @@ def _link(machine_code: bytes, values: Iterable[Any]) -> Callable[[list[Any]], A
     prototype = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *types)
     native = prototype(engine.get_function_address(symbol.decode()))
 
-    def call(values: list[Any], engine: Any = engine) -> Any:  # the engine owns the code
+    def call(values: list[Any], engine: Any = engine) -> Any:  # the engine owns the machine code
         returned, error = _RESULTS[result.decode()](), ctypes.c_void_p()
         if native(ctypes.addressof(returned), ctypes.addressof(error), *values) > 0:
-            raise ValueError(f"{symbol.decode()} failed: arrays of other shapes than it takes")
+            raise ValueError(f"{symbol.decode()} failed: it does not take arrays of these shapes")
         return returned.value
 
     return call
 
 
 class _Callee:
-    """A function that compiled functions call; numba reads its type when it compiles one of them."""
+    """A function that compiled functions call. numba reads its type when it compiles a caller."""
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         self.function, self.options = function, options
@@ -192,18 +195,18 @@ class _Callee:
 
 
 def inlined(function: Function) -> Function:
-    """Compile a function into each of its callers."""
+    """Inline a function into each of its compiled callers."""
     return _Callee(function, forceinline=True)  # type: ignore[return-value]
 
 
 def called(function: Function) -> Function:
-    """Compile a function once for all of its callers: one that compiled functions call rarely."""
+    """Compile a function once for all compiled callers. For functions that are called rarely."""
     return _Callee(function)  # type: ignore[return-value]
 
 
 @inlined
 def uniform(draws: U64, stream: int | np.int64) -> float:
-    """Next number, in [0, 1), of the SplitMix64 stream with state draws[stream] (source: `geometry.PolicyKind`)."""
+    """Next number in [0, 1) of the SplitMix64 stream with state ``draws[stream]`` (source: `geometry.PolicyKind`)."""
     state = draws[stream] + np.uint64(0x9E3779B97F4A7C15)
     draws[stream] = state
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -142,7 +142,7 @@ def run_sampled(requests, room, level="l2", waits=1, warps=1, sm=SM):
 @pytest.mark.parametrize(("room", "missed"), [(64, 64), (63, 640)])
 def test_the_l1_holds_the_lines_that_it_has_room_for(room, missed):
     found = run_sampled([[line] for _ in range(10) for line in range(64)], room)
-    assert found.seen[0].tolist() == [640, missed, missed, missed]
+    assert found.l1_counts[0].tolist() == [640, missed, missed, missed]
 
 
 @pytest.mark.parametrize(("is_swept", "missed"), [(True, 12), (False, 6)])
@@ -150,7 +150,7 @@ def test_a_path_with_a_fourth_of_the_turns_sweeps_all_lines(is_swept, missed):
     sample = replace(sampled(*[[line] for line in range(24)]), is_swept=np.array([is_swept]))
     steps = (replace(load("l2"), access=0, in_sm=0.0, l2_bytes=1.0, dram_bytes=1.0, link_bytes=1.0),)
     work = Work(steps, (np.zeros(6, dtype=np.int64),), 1, 1, 2, replace(sample, is_shared=np.ones(24, dtype=np.int64)))
-    assert run(replace(SM, lines=16), work).seen[0].tolist() == [12, missed, missed, missed]
+    assert run(replace(SM, lines=16), work).l1_counts[0].tolist() == [12, missed, missed, missed]
 
 
 def test_loads_in_flight_are_limited_by_the_room_of_the_l1():
@@ -162,7 +162,7 @@ def test_loads_in_flight_are_limited_by_the_room_of_the_l1():
 
 def test_a_line_on_its_way_is_not_fetched_again():
     found = run_sampled([[7]] * 4, 64, waits=0)
-    assert found.seen[0].tolist() == [4, 1, 1, 1]
+    assert found.l1_counts[0].tolist() == [4, 1, 1, 1]
     assert found.cycles == pytest.approx(281, abs=6)
 
 
@@ -177,7 +177,7 @@ def test_one_line_at_a_time_replaces_the_least_recently_used(lines, room):
             missed += 1
             del cache[: max(0, len(cache) - room + 1)]
         cache.append(line)
-    assert run_sampled([[line] for line in lines], room).seen[0, 2] == missed
+    assert run_sampled([[line] for line in lines], room).l1_counts[0, 2] == missed
 
 
 @pytest.mark.parametrize(("even", "odd", "cycles_each"), [(1, 0, 1), (2, 0, 2), (1, 2, 2), (3, 1, 3)])
@@ -288,4 +288,4 @@ def test_a_sampled_load_looks_up_the_l1_if_it_makes_a_request():
     sample = sampled(*[[7]] * 8)
     steps = (replace(load("l2", waits=1), access=0, in_sm=0.0, predicated_on=0.25),)
     found = run(SM, Work(steps, (np.zeros(8, dtype=np.int64),), 1, 1, 1, replace(sample, new=0 * sample.new)))
-    assert found.seen[0].tolist() == [2, 1, 1, 1]
+    assert found.l1_counts[0].tolist() == [2, 1, 1, 1]

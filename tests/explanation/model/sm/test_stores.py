@@ -53,17 +53,17 @@ def run_of(path, space="global", mask=ALL, size=4, *, room=64, blocks=1, residen
 )
 def test_a_load_misses_the_sectors_that_no_store_has_put_into_the_l1(space, mask, missed):
     """Whole sectors of global memory, all written ones of local memory."""
-    assert run_of([STORE, LOAD], space, mask).seen[LOAD].tolist() == [1, missed > 0, missed > 0, missed]
+    assert run_of([STORE, LOAD], space, mask).l1_counts[LOAD].tolist() == [1, missed > 0, missed > 0, missed]
 
 
 @pytest.mark.parametrize(("size", "mask", "hits"), [(16, 0b0011, 1), (16, 0b0111, 1), (16, 0b1111, 2), (8, 0b0111, 0)])
 def test_wide_stores_write_whole_sectors_with_fewer_lanes(size, mask, hits):
-    assert run_of([STORE, LOAD], "global", mask, size).seen[LOAD, 3] == size - hits
+    assert run_of([STORE, LOAD], "global", mask, size).l1_counts[LOAD, 3] == size - hits
 
 
 @pytest.mark.parametrize("space", ["global", "local"])
 def test_without_a_store_the_load_goes_to_the_l2(space):
-    assert run_of([LOAD], space).seen[LOAD].tolist() == [1, 1, 1, 4]
+    assert run_of([LOAD], space).l1_counts[LOAD].tolist() == [1, 1, 1, 4]
 
 
 def test_a_load_after_a_store_takes_the_latency_of_the_l1():
@@ -78,12 +78,12 @@ def test_a_store_that_hits_the_l1_goes_on_to_the_l2():
 
 def test_a_store_that_is_predicated_off_leaves_nothing_in_the_l1():
     steps = (STEPS[LOAD], replace(STEPS[STORE], predicated_on=0.0), STEPS[OTHER])
-    assert run_of([STORE, LOAD], steps=steps).seen[LOAD].tolist() == [1, 1, 1, 4]
+    assert run_of([STORE, LOAD], steps=steps).l1_counts[LOAD].tolist() == [1, 1, 1, 4]
 
 
 @pytest.mark.parametrize(("room", "missed"), [(1, 4), (2, 0)])
 def test_a_store_finds_no_room_among_lines_on_their_way(room, missed):
-    assert run_of([OTHER, STORE, LOAD], room=room).seen[LOAD, 3] == missed
+    assert run_of([OTHER, STORE, LOAD], room=room).l1_counts[LOAD, 3] == missed
 
 
 def test_a_store_does_not_wait_for_room():
@@ -98,10 +98,10 @@ def test_a_store_does_not_wait_for_room():
 def test_a_later_block_has_the_local_memory_of_the_one_before_it(space, resident, missed):
     """Of four blocks; each has lines of global memory that no other touches."""
     found = run_of([LOAD], space, blocks=4, resident=resident)
-    assert found.seen[LOAD].tolist() == [4, missed, missed, 4 * missed]
+    assert found.l1_counts[LOAD].tolist() == [4, missed, missed, 4 * missed]
 
 
 @pytest.mark.parametrize(("space", "missed"), [("local", 0), ("global", 4)])
 def test_a_later_block_finds_what_one_before_it_wrote_to_local_memory(space, missed):
     """The first block stores alone, the second one loads alone."""
-    assert run_of([STORE], space, paths=([LOAD],), blocks=2).seen[LOAD, 3] == missed
+    assert run_of([STORE], space, paths=([LOAD],), blocks=2).l1_counts[LOAD, 3] == missed

@@ -1,1 +1,1 @@
-"""The cycle simulator of an SM, in a folder of its own because compiled code is cached by folder."""
+"""The cycle simulator of an SM. It has its own folder because compiled code is cached by folder."""

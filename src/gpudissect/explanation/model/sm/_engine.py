@@ -1,8 +1,8 @@
-"""The compiled loop that runs the warps of one SM by instructions.
+"""The compiled loop that issues the instructions of the warps of one SM.
 
-All warps of a kernel follow one path, or a few, through its machine code. Time advances from one cycle at which a
-scheduler may issue to the next. A scheduler goes on with the warp that issued last while it can. Then comes the oldest
-warp; instructions for a pipe of the SM come last, in the order in which they were ready.
+All warps of a kernel follow one path, or a few, through its machine code. Time advances to the next cycle in which a
+scheduler may issue. A scheduler issues from the same warp as long as it is ready, otherwise from the oldest ready warp.
+Instructions for a pipe of the SM have the lowest priority, in the order in which they became ready.
 """
 
 import math
@@ -14,12 +14,12 @@ from gpudissect.explanation.model.sm._memory import draw, fetch, load, request, 
 from gpudissect.explanation.model.sm._state import Float, Int, State
 from gpudissect.simulation.cache.compiled import F64, compiled, inlined
 
-WINDOW = 1.0  # cycles after its issue in which an instruction reads its operands, unless one bank has to read more
+WINDOW = 1.0  # cycles after issue in which operands are read, unless one bank has more reads
 
 
 @inlined
 def _pipe(state: State, s: Int, row: F64) -> Int:
-    """The pipe of an instruction: of the two for multiply-adds the one that the last of these did not take."""
+    """The pipe of an instruction. Multiply-adds alternate between their two pipes."""
     if row[column.IS_EITHER] > 0.0:
         return np.int64(column.FMA + column.HEAVY - state.schedulers[s, column.S_FMA])
     return np.int64(row[column.PIPE])
@@ -27,7 +27,7 @@ def _pipe(state: State, s: Int, row: F64) -> Int:
 
 @inlined
 def _read_operands(state: State, s: Int, row: F64, follows: bool, t: Int) -> Int:
-    """Cycle at which the operands of an instruction that is issued at `t` find room in the banks of registers."""
+    """Cycle at which an instruction selected at `t` issues: when the register banks have time for its reads."""
     even, odd = (row[column.EVEN_AFTER], row[column.ODD_AFTER]) if follows else (row[column.EVEN], row[column.ODD])
     banks, window = state.banks, max(WINDOW, even, odd)
     start = np.float64(t)
@@ -43,8 +43,8 @@ def _read_operands(state: State, s: Int, row: F64, follows: bool, t: Int) -> Int
 
 @inlined
 def _issue(state: State, w: Int, s: Int, t: Int) -> None:
-    """Issue the next instruction of warp `w` of scheduler `s` at cycle `t`, and set when the warp can go on."""
-    machine, job, warps = state.machine, state.job, state.warps
+    """Issue the next instruction of warp `w` of scheduler `s` at cycle `t`, and set when the warp may issue again."""
+    job, warps = state.job, state.warps
     instruction = state.path[warps[w, column.W_POSITION]]
     row = state.instructions[instruction]
     pipe, kind = _pipe(state, s, row), np.int64(row[column.KIND])
@@ -53,27 +53,11 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
     state.pipes[s, pipe] = max(state.pipes[s, pipe], np.float64(t)) + row[column.INTERVAL]
     state.busy[pipe] += row[column.INTERVAL]
     start: Float = np.float64(t)
-    left = start
-    stratum = state.instructions.shape[0] + instruction  # numbers of its own, independent of those for the level
+    left: Float = start
+    stratum = state.instructions.shape[0] + instruction  # independent of the random numbers for levels
     is_on = row[column.PREDICATED_ON] >= 1.0 or draw(state.strata, stratum) < row[column.PREDICATED_ON]
     if is_on and row[column.SHARED] >= 0.0 and kind != column.MATRIX:
-        place = np.int64(row[column.SHARED])
-        if row[column.TAG_INTERVAL] > 0.0:
-            start = max(state.shared[column.TAGS], start)
-            left = start + row[column.TAG_INTERVAL]
-            state.shared[column.TAGS] = left
-        start = max(state.shared[place], start)
-        if kind in (column.LOAD, column.STORE):
-            start = max(start, max(state.queues[0], state.queues[1], state.queues[3]) - machine[column.M_BACKLOG])
-        interval = row[column.SHARED_INTERVAL]
-        if row[column.FITS] > 0.0:
-            spare = min(state.shared[column.SPARE], interval)
-            state.shared[column.SPARE] -= spare
-            interval -= spare
-        elif place == column.LSU and interval > 1.0:
-            state.shared[column.SPARE] = min(state.shared[column.SPARE] + interval - 1.0, column.MAX_SPARE)
-        state.shared[place] = start + interval
-        state.busy[state.pipes.shape[1] + place] += interval
+        start, left = _enter_shared_pipe(state, row, start)
     left = max(left, start + row[column.SHARED_INTERVAL]) - 1.0
     if not is_on:
         done = start + 1.0
@@ -84,27 +68,12 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
         if row[column.ACCESS] >= 0.0:
             write(state, w, instruction, left)
     elif kind >= column.PREPARE:
-        done = _use_barrier(state, w, s, kind, instruction, t)
+        done = _use_barrier(state, w, kind, instruction, t)
     elif kind == column.MATRIX:
         done = _multiply(state, s, row, start)
     else:
         done = max(start, left) + row[column.LATENCY]
-    if row[column.QUEUE] >= 0.0:
-        queue = np.int64(row[column.QUEUE])
-        done = max(state.last[w, queue], done)
-        state.last[w, queue] = done
-    if row[column.COUNTER] >= 0.0 and row[column.PENDING] < 0.0:
-        counter = np.int64(row[column.COUNTER])
-        state.counted[w, counter, state.counts[w, counter] % column.COUNTED] = done
-        state.counts[w, counter] += 1
-    if kind == column.STORE:
-        warps[w, column.W_STORED] = max(warps[w, column.W_STORED], np.int64(math.ceil(done)))
-    if row[column.SETS] >= 0.0:
-        place = column.W_BARRIERS + np.int64(row[column.SETS])
-        warps[w, place] = max(warps[w, place], np.int64(math.ceil(done)))
-    if row[column.READS] >= 0.0:
-        place = column.W_BARRIERS + np.int64(row[column.READS])
-        warps[w, place] = max(warps[w, place], np.int64(math.ceil(start + row[column.READ_LATENCY])))
+    _signal(state, w, row, start, done)
     warps[w, column.W_POSITION] += 1
     resident = w // job[column.J_PER_BLOCK]
     if warps[w, column.W_POSITION] == warps[w, column.W_END]:
@@ -125,8 +94,54 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
 
 
 @inlined
-def _use_barrier(state: State, w: Int, s: Int, kind: Int, instruction: Int, t: Int) -> float | np.float64:
-    """Cycle at which an operation of a warp on a barrier in memory is done; a warp that has to wait is parked."""
+def _enter_shared_pipe(state: State, row: F64, start: Float) -> tuple[Float, Float]:
+    """Cycles at which an instruction that was issued at `start` enters its pipe of the SM, and leaves the tag banks."""
+    place, left = np.int64(row[column.SHARED]), start
+    if row[column.TAG_INTERVAL] > 0.0:
+        start = max(state.shared[column.TAGS], start)
+        left = start + row[column.TAG_INTERVAL]
+        state.shared[column.TAGS] = left
+    start = max(state.shared[place], start)
+    if np.int64(row[column.KIND]) in (column.LOAD, column.STORE):
+        queued = max(state.queues[0], state.queues[1], state.queues[3])
+        start = max(start, queued - state.machine[column.M_BACKLOG])
+    interval = row[column.SHARED_INTERVAL]
+    if row[column.FITS] > 0.0:
+        spare = min(state.shared[column.SPARE], interval)
+        state.shared[column.SPARE] -= spare
+        interval -= spare
+    elif place == column.LSU and interval > 1.0:
+        state.shared[column.SPARE] = min(state.shared[column.SPARE] + interval - 1.0, column.MAX_SPARE)
+    state.shared[place] = start + interval
+    state.busy[state.pipes.shape[1] + place] += interval
+    return start, left
+
+
+@inlined
+def _signal(state: State, w: Int, row: F64, start: Float, done: Float) -> None:
+    """Set the barriers and counters of warp `w` for an instruction that starts and is done at these cycles."""
+    warps = state.warps
+    if row[column.QUEUE] >= 0.0:
+        queue = np.int64(row[column.QUEUE])
+        done = max(state.last[w, queue], done)
+        state.last[w, queue] = done
+    if row[column.COUNTER] >= 0.0 and row[column.PENDING] < 0.0:
+        counter = np.int64(row[column.COUNTER])
+        state.counted[w, counter, state.counts[w, counter] % column.COUNTED] = done
+        state.counts[w, counter] += 1
+    if np.int64(row[column.KIND]) == column.STORE:
+        warps[w, column.W_STORED] = max(warps[w, column.W_STORED], np.int64(math.ceil(done)))
+    if row[column.SETS] >= 0.0:
+        place = column.W_BARRIERS + np.int64(row[column.SETS])
+        warps[w, place] = max(warps[w, place], np.int64(math.ceil(done)))
+    if row[column.READS] >= 0.0:
+        place = column.W_BARRIERS + np.int64(row[column.READS])
+        warps[w, place] = max(warps[w, place], np.int64(math.ceil(start + row[column.READ_LATENCY])))
+
+
+@inlined
+def _use_barrier(state: State, w: Int, kind: Int, instruction: Int, t: Int) -> float | np.float64:
+    """Cycle at which an operation on a barrier in memory is done. A warp that must wait for the barrier is parked."""
     phases, warps, row = state.phases, state.warps, state.instructions[instruction]
     operation, slot = np.int64(row[column.OPERATION]), warps[w, column.W_SLOT] % state.phases.begins.shape[0]
     count = phases.ends[slot, operation] - phases.begins[slot, operation]
@@ -166,7 +181,7 @@ def _use_barrier(state: State, w: Int, s: Int, kind: Int, instruction: Int, t: I
 
 @inlined
 def _copy(state: State, instruction: Int, size: Int, start: float | np.float64) -> float | np.float64:
-    """Cycle at which a bulk copy of `size` bytes has arrived in shared memory."""
+    """Cycle at which a bulk copy of `size` bytes is complete in shared memory."""
     row, chunks, done = state.instructions[instruction], max(1, size // column.CHUNK), start
     amount = np.float64(size) / row[column.SIZE] / chunks
     for _ in range(chunks):
@@ -178,7 +193,7 @@ def _copy(state: State, instruction: Int, size: Int, start: float | np.float64) 
 
 @inlined
 def _release(state: State, resident: Int, t: Int) -> None:
-    """Let the first warp go on that waits for an arrival, if all warps of a block wait: sampled paths can lack one."""
+    """Resume the first parked warp of a block if all its warps wait: sampled paths can lack an arrival."""
     warps, per_block, parked = state.warps, state.job[column.J_PER_BLOCK], -1
     for w in range(resident * per_block, (resident + 1) * per_block):
         if warps[w, column.W_AT] < column.NEVER:
@@ -192,7 +207,7 @@ def _release(state: State, resident: Int, t: Int) -> None:
 
 @inlined
 def _wake(state: State, w: Int, at: Int) -> None:
-    """Let a parked warp go on at a cycle."""
+    """Resume a parked warp at cycle `at`."""
     warps = state.warps
     instruction = state.path[warps[w, column.W_POSITION] - 1]
     warps[w, column.W_PARKED] = 0
@@ -202,9 +217,10 @@ def _wake(state: State, w: Int, at: Int) -> None:
 
 @inlined
 def _multiply(state: State, s: Int, row: F64, start: float | np.float64) -> float | np.float64:
-    """Cycle at which the tensor core of a scheduler, in order, has multiplied what a warp issued at `start`.
+    """Cycle at which the tensor core of scheduler `s` completes a matrix instruction that was issued at `start`.
 
-    Shared memory reads operands, of all tensor cores at once, in the cycles that loads and stores leave.
+    A tensor core executes in order. Shared memory reads the operands of all tensor cores at the same time, in cycles in
+    which it serves no loads or stores.
     """
     core, schedulers, first = state.cores[s], state.schedulers.shape[0], state.pipes.shape[1]
     interval, operands = row[column.SHARED_INTERVAL] * schedulers, row[column.OPERANDS] * schedulers
@@ -217,7 +233,7 @@ def _multiply(state: State, s: Int, row: F64, start: float | np.float64) -> floa
 
 @inlined
 def _next(state: State, w: Int, at: Int) -> None:
-    """Set when a warp may issue its next instruction: not before `at`, and when its barriers are clear."""
+    """Set when a warp may issue its next instruction: at cycle `at`, or when the barriers it waits for are clear."""
     warps = state.warps
     instruction = state.path[warps[w, column.W_POSITION]]
     row = state.instructions[instruction]
@@ -238,7 +254,7 @@ def _next(state: State, w: Int, at: Int) -> None:
 
 @inlined
 def _open_barrier(state: State, resident: Int, t: Int) -> None:
-    """Let the warps of a block go on if all that have not ended have arrived."""
+    """Resume the warps of a block if all that have not exited have arrived at the barrier."""
     residents, warps, per_block = state.residents, state.warps, state.job[column.J_PER_BLOCK]
     arrived = residents[resident, column.B_ARRIVED]
     if arrived == 0 or arrived < residents[resident, column.B_LEFT]:
@@ -252,7 +268,7 @@ def _open_barrier(state: State, resident: Int, t: Int) -> None:
 
 @inlined
 def _end_warp(state: State, w: Int, resident: Int, t: Int) -> None:
-    """End a warp; after the last one of its block, the next block begins."""
+    """End a warp. After the last warp of a block, start the next block."""
     warps, residents, job = state.warps, state.residents, state.job
     per_block = job[column.J_PER_BLOCK]
     warps[w, column.W_AT], warps[w, column.W_PARKED] = column.NEVER, 0
@@ -273,7 +289,7 @@ def _end_warp(state: State, w: Int, resident: Int, t: Int) -> None:
 
 @inlined
 def _start_block(state: State, resident: Int, t: Int) -> None:
-    """Begin the next block in a place."""
+    """Start the next block in place of resident block `resident`."""
     warps, job = state.warps, state.job
     per_block = job[column.J_PER_BLOCK]
     state.residents[resident, column.B_NUMBER] = job[column.J_STARTED]
@@ -299,7 +315,7 @@ def _start_block(state: State, resident: Int, t: Int) -> None:
 
 @compiled
 def simulate(state: State) -> None:
-    """Run all blocks of a job on one SM."""
+    """Simulate all blocks of a job on one SM."""
     warps, schedulers, pipes, shared = state.warps, state.schedulers, state.pipes, state.shared
     count, depth = schedulers.shape[0], state.machine[column.M_DEPTH]
     for resident in range(state.residents.shape[0]):

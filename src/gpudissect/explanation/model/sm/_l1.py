@@ -1,9 +1,9 @@
 """The L1 of the simulated SM, compiled.
 
-Tags are set-associative. Room for lines is one pool, smaller than the tags if shared memory takes a part of the array:
-on an H200 and an H100 an L1 of 21 KiB holds any 164 lines, of which one sector or all are touched. A line takes room
-when a load misses it, so that the room also limits the loads in flight: a miss waits until the least recently used line
-has its data.
+Tags are set-associative. All sets share one pool of lines, which is smaller than the tags if shared memory takes part
+of the array: on an H200 and an H100, an L1 of 21 KiB holds any 164 lines, with one sector or all sectors valid. A line
+is allocated on a miss, before its data arrive. The pool therefore also limits the misses in flight: a miss waits until
+a victim has its data.
 """
 
 from typing import NamedTuple
@@ -12,34 +12,34 @@ from gpudissect.simulation.cache.compiled import F64, I64, inlined
 
 NONE = -1
 OLDEST, NEWEST, FREE, USES = 0, 1, 2, 3  # of `ends`
-LISTED = 8  # least recently used places, searched in their order before all places are
+LISTED = 8  # least recently used places that are searched in order, before all places
 NEVER_USED = 1 << 62
 
 
 class L1(NamedTuple):
-    """The arrays of an L1; all are modified."""
+    """The arrays of an L1. All are modified."""
 
     places: I64  # (sets, ways), place in the pool of each tag, or NONE
     line: I64  # (pool,), number of the line
-    sectors: I64  # (pool,), bits of the sectors that are there or on their way
-    filled: F64  # (pool,), cycle at which the last of them is there
+    sectors: I64  # (pool,), bits of the sectors that are valid or in flight
+    filled: F64  # (pool,), cycle at which the last of them is valid
     tag: I64  # (pool,), set * ways + way
-    older: I64  # (pool,), the line used before it
-    newer: I64  # (pool,)
-    used: I64  # (pool,), number of the last use
-    soonest: I64  # (2 * pool,), binary tree: each node has the place below it whose data come first
-    ends: I64  # (4,), least and most recently used place, places taken and uses so far
+    older: I64  # (pool,), next less recently used place
+    newer: I64  # (pool,), next more recently used place
+    used: I64  # (pool,), sequence number of the last use
+    soonest: I64  # (2 * pool,), binary tree: each node has the place in its subtree whose data arrive first
+    ends: I64  # (4,), least and most recently used place, number of allocated places, number of uses
 
 
 @inlined
 def set_of(line: int, sets: int) -> int:
-    """The set of a line: neighbouring lines have neighbouring sets, lines far apart random ones."""
+    """The set of a line. Adjacent lines have adjacent sets; lines far apart have random sets."""
     return int((line + (((line >> 9) * 0x9E3779B97F4A7C1) >> 23)) % sets)
 
 
 @inlined
 def find(l1: L1, line: int) -> int:
-    """The place of a line, or NONE."""
+    """The place of a line in the pool, or NONE."""
     sets, ways = l1.places.shape
     s = set_of(line, sets)
     for way in range(ways):
@@ -51,9 +51,9 @@ def find(l1: L1, line: int) -> int:
 
 @inlined
 def victim(l1: L1, line: int, now: float) -> int:
-    """The place that a missing line takes: of its set if that has no free way.
+    """The place that a missing line replaces: in its set if all ways are valid, otherwise in the pool.
 
-    It is the least recently used one whose data are there, or else the one whose data come first.
+    It is the least recently used place whose data have arrived. If there is none, the place whose data arrive first.
     """
     sets, ways = l1.places.shape
     s = set_of(line, sets)
@@ -70,7 +70,7 @@ def victim(l1: L1, line: int, now: float) -> int:
 
 @inlined
 def _of_pool(l1: L1, now: float) -> int:
-    """A free place, or the victim among the places of all sets."""
+    """A free place, or the victim among all places."""
     if l1.ends[FREE] < l1.line.size:
         return int(l1.ends[FREE])
     place = l1.ends[OLDEST]
@@ -90,7 +90,7 @@ def _of_pool(l1: L1, now: float) -> int:
 
 @inlined
 def _better(l1: L1, place: int, now: float, ready: int, oldest: int) -> tuple[int, int]:
-    """The less recently used of `place`, if its data are there, and `ready`, the best so far; and its last use."""
+    """The less recently used of `place`, if its data have arrived, and `ready`, the best so far; and its last use."""
     if l1.filled[place] <= now and l1.used[place] < oldest:
         return place, l1.used[place]
     return ready, oldest
@@ -98,7 +98,7 @@ def _better(l1: L1, place: int, now: float, ready: int, oldest: int) -> tuple[in
 
 @inlined
 def fill(l1: L1, place: int, cycle: float) -> None:
-    """Set the cycle at which the data of a place are there, and update the tree of places whose data come first."""
+    """Set the cycle at which the data of a place arrive, and update the tree `soonest`."""
     l1.filled[place] = cycle
     node = l1.line.size + place
     while node > 1:
@@ -109,7 +109,7 @@ def fill(l1: L1, place: int, cycle: float) -> None:
 
 @inlined
 def insert(l1: L1, place: int, line: int) -> None:
-    """Put a line without sectors into a place."""
+    """Allocate a line without valid sectors at a place."""
     sets, ways = l1.places.shape
     if place == l1.ends[FREE]:
         l1.ends[FREE] += 1
@@ -128,7 +128,7 @@ def insert(l1: L1, place: int, line: int) -> None:
 
 @inlined
 def use(l1: L1, place: int) -> None:
-    """Make a line the most recently used one."""
+    """Mark a place as most recently used."""
     if l1.ends[NEWEST] != place:
         _unlink(l1, place)
         _link(l1, place)

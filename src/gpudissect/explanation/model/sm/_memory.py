@@ -9,30 +9,30 @@ from gpudissect.explanation.model.sm._l1 import NONE, fill, find, insert, use, v
 from gpudissect.explanation.model.sm._state import Float, Int, State
 from gpudissect.simulation.cache.compiled import F64, I64, inlined
 
-MIN_HISTORY, MAX_LOAD = 2000.0, 0.85  # cycles from which on the load of memory is known; beyond, its queue limits
-REGION = 8  # lines in the same bank of memory: fits blocks that load 1, 2 and 4 KiB (ADR 23)
+MIN_HISTORY, MAX_LOAD = 2000.0, 0.85  # cycles over which load is averaged at least; largest load of a rise
+REGION = 8  # lines in the same bank of memory: fitted to blocks that load 1, 2 and 4 KiB (ADR 23)
 PRIME, OF_HOME, OF_BANK, OF_QUEUE = 2147483647, 1103515245, 630360016, 950706376
-WRITES_LAST, PRIME_WAIT = 1000.0, 7919  # cycles after which another number of writes is in front of a bank
-LAPS = 1 << 12  # of a warp through its sampled requests; then lines that no other block touches repeat
+WRITES_LAST, PRIME_WAIT = 1000.0, 7919  # cycles in which the number of writes queued at a bank is constant
+LAPS = 1 << 12  # traversals of its sampled requests by a warp, after which its private lines repeat
 LINE_BITS = 41
 
 
 @inlined
 def draw(strata: I64, instruction: Int) -> Float:
-    """Next number in [0, 1) of an instruction: multiples of the golden ratio, whose shares are right from the start."""
+    """Next number in [0, 1) of an instruction: multiples of the golden ratio, evenly spread from the start."""
     strata[instruction] += 1
     return np.float64((strata[instruction] * 0.6180339887498949 + instruction * 0.377) % 1.0)
 
 
 @inlined
 def _scatter(region: Int, factor: int) -> Float:
-    """A number in [0, 1) that belongs to a region of memory."""
+    """Hash of a region of memory to a number in [0, 1)."""
     return np.float64((region % PRIME) * factor % PRIME / PRIME)
 
 
 @inlined
 def _memory_latency(state: State, region: Int, at: Float) -> Float:
-    """Cycles of an access to memory at `at` without load: by the home of the region, and until its refresh is over."""
+    """Unloaded latency of a memory access at cycle `at`: depends on the home of the region and waits for a refresh."""
     machine = state.machine
     latency = machine[column.M_DRAM_LATENCY]
     if _scatter(region, OF_HOME) < machine[column.M_FAR_HOMES]:
@@ -44,7 +44,7 @@ def _memory_latency(state: State, region: Int, at: Float) -> Float:
 
 @inlined
 def fetch(state: State, row: F64, start: Float, amount: Float, region: Int, goes_on: bool) -> Float:
-    """Cycle at which `amount` times the bytes of a miss of the L1 are there, from memory if it `goes_on`."""
+    """Cycle at which `amount` times the bytes of an L1 miss have arrived. `goes_on`: the miss also misses the L2."""
     machine, queues, busy = state.machine, state.queues, state.busy
     credit = start - machine[column.M_CREDIT]
     l2_bytes = row[column.L2_BYTES] + row[column.L2_MORE] if goes_on else row[column.L2_BYTES]
@@ -78,21 +78,21 @@ def request(state: State, instruction: Int, start: Float) -> Float:
     number = draw(state.strata, instruction)
     if number < row[column.IN_SM]:
         return start + np.float64(row[column.LATENCY])
-    region = state.strata[instruction] // REGION  # neighbouring requests follow each other
+    region = state.strata[instruction] // REGION  # consecutive requests access adjacent lines
     return fetch(state, row, start, 1.0, region, number >= row[column.IN_L2])
 
 
 @inlined
 def _count(sectors: Int) -> Int:
-    """Bits of a line's sectors."""
+    """Number of sectors in a mask."""
     return (sectors & 1) + (sectors >> 1 & 1) + (sectors >> 2 & 1) + (sectors >> 3 & 1)
 
 
 @inlined
 def _sampled(state: State, w: Int, row: F64, now: Float) -> tuple[Int, Int]:
-    """The next sampled request of an access of warp `w`, and what its lines have that no other block touches.
+    """The next sampled request of an access of warp `w`, and the offset of lines that no other block touches.
 
-    A path with fewer turns of loops than the kernel skips requests, whose lines are put into the L1 without waiting.
+    A path with fewer loop iterations than the kernel skips requests. Their lines are put into the L1 without waiting.
     """
     loads, slot, access = state.loads, state.warps[w, column.W_SLOT], np.int64(row[column.ACCESS])
     begin, count = loads.begins[slot, access], loads.ends[slot, access] - loads.begins[slot, access]
@@ -110,7 +110,7 @@ def _sampled(state: State, w: Int, row: F64, now: Float) -> tuple[Int, Int]:
 
 @inlined
 def _line(state: State, w: Int, at: Int, fresh: Int) -> int:
-    """The line of a sampled request: a warp has the local memory of the one before it in its place."""
+    """A line of a sampled request. Local memory belongs to the warp slot: each warp reuses that of its predecessor."""
     line = state.loads.number[at]
     if line >= column.LOCAL_LINE:
         return int(column.LOCAL_LINE + (w << column.LOCAL_LINE_BITS) + line % (1 << column.LOCAL_LINE_BITS))
@@ -119,9 +119,9 @@ def _line(state: State, w: Int, at: Int, fresh: Int) -> int:
 
 @inlined
 def write(state: State, w: Int, instruction: Int, now: Float) -> None:
-    """Put the lines of a sampled store of warp `w` into the L1; the store goes on to the L2 as well.
+    """Allocate the lines of a sampled store of warp `w` in the L1, which writes through to the L2.
 
-    A load of bytes that were written hits the L1, one of other bytes of the sector does not (H100).
+    A load of the written bytes hits the L1. A load of other bytes of the sector misses (H100).
     """
     number, fresh = _sampled(state, w, state.instructions[instruction], now)
     _put(state, w, number, fresh, now)
@@ -129,7 +129,7 @@ def write(state: State, w: Int, instruction: Int, now: Float) -> None:
 
 @inlined
 def _put(state: State, w: Int, number: Int, fresh: Int, now: Float) -> None:
-    """Put the sectors of a sampled request of warp `w` into the L1, those for which it has room without waiting."""
+    """Put the sectors of a sampled request of warp `w` into the L1, except lines that would wait for a victim."""
     loads, l1 = state.loads, state.l1
     for at in range(loads.lines[number], loads.lines[number + 1]):
         line = _line(state, w, at, fresh)
@@ -149,9 +149,9 @@ def _put(state: State, w: Int, number: Int, fresh: Int, now: Float) -> None:
 def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Float:
     """Cycle at which a sampled load of warp `w` that left its pipe at `start` is done.
 
-    Each line that misses the L1 waits there for room; meanwhile the pipe waits. If several come from memory, all lines
-    of the request stay until the last one is there: of random lines of which a tenth misses the L2, an L1 with room for
-    168 serves so many as if each took the latency of memory (H200).
+    A line that misses the L1 waits for a victim, and stalls the pipe meanwhile. If several lines come from memory, all
+    lines of the request stay in the L1 until the last one arrives: with random lines of which a tenth misses the L2, an
+    L1 of 168 lines has the throughput that it would have if each line took the latency of memory (H200).
     """
     row, loads, l1 = state.instructions[instruction], state.loads, state.l1
     number, fresh = _sampled(state, w, row, start)
@@ -190,8 +190,8 @@ def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Flo
                 fill(l1, place, max(l1.filled[place], done))
     for each in (pipe, column.TAGS):
         state.shared[each] = max(state.shared[each], start)
-    loads.seen[instruction, 0] += 1
-    loads.seen[instruction, 1] += missed > 0
-    loads.seen[instruction, 2] += missed
-    loads.seen[instruction, 3] += missed_sectors
+    loads.l1_counts[instruction, 0] += 1
+    loads.l1_counts[instruction, 1] += missed > 0
+    loads.l1_counts[instruction, 2] += missed
+    loads.l1_counts[instruction, 3] += missed_sectors
     return np.float64(done)

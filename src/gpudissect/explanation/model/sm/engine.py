@@ -1,4 +1,4 @@
-"""Runs the warps of a kernel on one SM: the interface of the compiled loop."""
+"""Simulation of the warps of a kernel on one SM: the interface to the compiled loop."""
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -19,9 +19,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MemoryLatency:
-    """Cycles of an unloaded access to device memory: `least` for a near home, `farther` more for the share `far_homes`.
+    """Unloaded latency of device memory in cycles: `least` for near lines, `farther` more for the share `far_homes`.
 
-    A bank refreshes for `refresh` cycles in every `period` cycles; accesses to it wait until the refresh is over.
+    A bank refreshes for `refresh` cycles in every `period` cycles. Accesses to the bank wait for the refresh to end.
     """
 
     least: float
@@ -33,13 +33,13 @@ class MemoryLatency:
 
 @dataclass(frozen=True)
 class Sm:
-    """The machine that runs them: an SM with its share of the L2 and of device memory.
+    """An SM with its share of the L2 and of device memory.
 
-    Latencies in cycles of a line in the near partition of the L2, `l2_farther` more for the far one; bandwidths in
-    bytes per cycle of one SM. `link_bytes` is what the SM takes from both at most. Memory latency rises by `rise`
-    times load over what is left of it. `credit`: cycles by which an SM that was idle may be ahead of its share.
-    `depth`: cycles by which the queue in front of a shared pipe may be behind; `backlog`: by which the L2 and
-    memory may be before loads wait in the SM.
+    Latencies in cycles, for lines in the near partition of the L2; `l2_farther` more for the far partition. Bandwidths
+    in bytes per cycle and SM; `link_bytes`: maximum from the L2 and memory to the SM. Memory latency rises by
+    ``rise * load / (1 - load)``. `credit`: cycles by which an idle SM can get ahead of its share. `depth`: cycles of
+    work in the queue of a shared pipe from which schedulers wait; `backlog`: cycles of work in the queues of the L2 and
+    memory from which loads wait in the SM.
     """
 
     schedulers: int
@@ -55,18 +55,18 @@ class Sm:
     block_replacement: float
     depth: float
     backlog: float
-    lines: int  # that the L1 has room for, also for those that it waits for
+    lines: int  # capacity of the L1, which lines in flight take too
     sets: int = 512  # of the L1's tags
     ways: int = 4
     l2_farther: float = 0.0
-    mixed_rise: float = 0.0  # the mean of a random rise of reads behind writes
-    l2_rise: float = 0.0  # of the latency of the L2 with its load, as `rise`
+    mixed_rise: float = 0.0  # mean of a random rise of reads that queue behind writes
+    l2_rise: float = 0.0  # as `rise`, of the latency of the L2 with its own load
     line_interval: float = 0.0  # cycles from one line of a request to the next
 
 
 @dataclass(frozen=True)
 class Step:
-    """One instruction on the path: see the columns of the compiled loop."""
+    """One instruction of a kernel: see the columns of the compiled loop."""
 
     stall: int
     waits: int
@@ -74,37 +74,37 @@ class Step:
     reads: int | None
     pipe: str
     interval: float
-    is_either: bool = False  # runs on the first or the second pipe
+    is_either: bool = False  # alternates between the first and the second pipe
     shared_pipe: str | None = None
     shared_interval: float = 0.0
     predicated_on: float = 1.0  # share of the executions whose predicate is true
-    tag_interval: float = 0.0  # cycles of the tag banks of the L1, before those of the data banks
+    tag_interval: float = 0.0  # cycles of the tag banks of the L1, before the data banks
     latency: float = 1.0
     read_latency: float = 1.0
     kind: str = "plain"  # plain, load, store, barrier, matrix; of barriers in memory: prepare, arrive, wait, bulk
-    in_sm: float = 1.0  # share of requests that end in the SM
-    in_l2: float = 1.0  # ... or in the L2
+    in_sm: float = 1.0  # share of requests that hit the L1
+    in_l2: float = 1.0  # share that hits the L1 or the L2
     l2_bytes: float = 0.0
-    l2_more: float = 0.0  # bytes of the L2 if the request goes on to memory
-    l2_written: float = 0.0  # bytes on the way of stores to the L2
+    l2_more: float = 0.0  # additional bytes of the L2 if the request misses it
+    l2_written: float = 0.0  # bytes on the path of stores to the L2
     dram_bytes: float = 0.0
     link_bytes: float = 0.0
-    far: float = 0.0  # share of the hits in the L2 that are in the far partition
-    access: int | None = None  # of the sample: then shares are of lines, and bytes of sectors, that miss the L1
-    is_whole: bool = False  # the sample has all requests of the access: a warp on a longer path repeats its last one
-    jump: int = 0  # more cycles to the next instruction if that is elsewhere
+    far: float = 0.0  # share of the L2 hits that are in the far partition
+    access: int | None = None  # index in the sample: then shares of lines, and bytes of sectors, that miss the L1
+    is_whole: bool = False  # the sample has all requests of the access: a warp on a longer path repeats the last one
+    jump: int = 0  # additional cycles to the next instruction if it is not adjacent
     operands: Reads = NO_READS
     asynchronous: Asynchronous = SYNCHRONOUS
     operand_interval: float = 0.0  # cycles of shared memory that read the operands of a matrix instruction
-    bypasses: bool = False  # its lines are not in the L1
-    operation: int | None = None  # of the barriers in memory
+    bypasses: bool = False  # its lines are not allocated in the L1
+    operation: int | None = None  # index of an operation on a barrier in memory
     size: float = 1.0  # mean bytes of a bulk copy
-    fits: bool = False  # issued between the passes of loads and stores, of which only the first needs the issue path
+    fits: bool = False  # issued between passes of loads and stores: only their first pass takes the issue path
 
 
 @dataclass(frozen=True)
 class Work:
-    """Blocks of an SM: how many, how many at once, warps of each, which take the `paths` of `order` in turn (all)."""
+    """Blocks to run on an SM, `resident` of them at a time. Warps take the paths of `order` cyclically; empty: all."""
 
     steps: tuple[Step, ...]
     paths: tuple[NDArray[np.int64], ...]
@@ -117,23 +117,23 @@ class Work:
 
 @dataclass(frozen=True)
 class Run:
-    """What a run took: end of each block in cycles; work in cycles by pipe; cycles waited by step.
+    """Result of a simulation: end of each block in cycles, busy cycles by pipe, cycles that warps waited by step.
 
-    `busy` has the pipes of the schedulers (cycles of all of them together), the shared pipes, `l2` and `memory`.
-    `waited` (steps, 2): for barriers of scoreboards or blocks, and for pipes or issue slots.
+    `busy`: pipes of the schedulers (sum over schedulers), pipes of the SM, ``l2`` and ``memory``. `waited`, shape
+    (steps, 2): for scoreboard or block barriers, and for pipes or issue slots.
     """
 
     ends: NDArray[np.int64]
     busy: dict[str, float]
     waited: Floats = field(repr=False)
-    seen: Floats = field(repr=False)  # (steps, 4): see `Loads`
-    released: int = 0  # warps that waited for an arrival at a barrier in memory that no path has
+    l1_counts: Floats = field(repr=False)  # (steps, 4): see `Loads`
+    released: int = 0  # warps that waited for an arrival at a barrier in memory which no path has
 
     def with_more(self, fewer: "Run", times: float) -> "Run":
-        """This run with so many times more of the waits and requests that it has and one of `fewer` turns has not."""
-        pairs = ((self.waited, fewer.waited), (self.seen, fewer.seen))
-        waited, seen = (now + times * np.maximum(now - before, 0.0) for now, before in pairs)
-        return replace(self, waited=waited, seen=seen)
+        """This run plus `times` the waits and requests that it has more than `fewer`, a run with fewer iterations."""
+        pairs = ((self.waited, fewer.waited), (self.l1_counts, fewer.l1_counts))
+        waited, l1_counts = (now + times * np.maximum(now - before, 0.0) for now, before in pairs)
+        return replace(self, waited=waited, l1_counts=l1_counts)
 
     @property
     def cycles(self) -> int:
@@ -145,7 +145,7 @@ KINDS = ("plain", "load", "store", "barrier", "matrix", "prepare", "arrive", "wa
 
 
 def run(sm: Sm, work: Work) -> Run:
-    """Run all blocks on an SM. Raises `ValueError` without a path, warps or blocks."""
+    """Simulate all blocks on an SM. Raises `ValueError` without a path, warps or blocks."""
     from gpudissect.explanation.model.sm import _state as state
     from gpudissect.explanation.model.sm._engine import simulate
 
@@ -174,7 +174,7 @@ def run(sm: Sm, work: Work) -> Run:
     kernel = (np.array([_row(sm, step) for step in work.steps]), path, _spans(work), job, *places, schedulers)
     units = (banks, pipes, shared, cores, last, counted)
     simulate(state.State(_machine(sm), *kernel, *units, counts, queues, loads, phases, l1, ends, busy, waited, strata))
-    return Run(ends, dict(zip(names, busy.tolist(), strict=True)), waited, loads.seen, int(job[state.J_RELEASED]))
+    return Run(ends, dict(zip(names, busy.tolist(), strict=True)), waited, loads.l1_counts, int(job[state.J_RELEASED]))
 
 
 def _spans(work: Work) -> NDArray[np.int64]:
@@ -201,7 +201,7 @@ def _loads(work: Work, warps: int) -> "Loads":
 
 
 def _strides(work: Work) -> Floats:
-    """Requests of each sampled warp and access for each that the path has, at least 1."""
+    """Sampled requests per request on the path, for each sampled warp and access, at least 1."""
     requests = (work.sample.ends - work.sample.begins).astype(np.float64)
     order = np.resize(work.order or range(len(work.paths)), max(len(work.order), len(requests)))
     counts = np.array([np.bincount(path, minlength=len(work.steps)) for path in work.paths])
@@ -236,7 +236,7 @@ def _l1(sm: Sm) -> "L1":
 
 
 def _row(sm: Sm, step: Step) -> list[float]:
-    """A step in the order of the compiled loop's columns."""
+    """A step as a row of the compiled loop's array of instructions."""
     shared = -1 if step.shared_pipe is None else sm.shared_pipes.index(step.shared_pipe)
     sets, reads, access, operation, *asynchronous = (
         -1 if each is None else each
