@@ -14,6 +14,7 @@ from pydantic import Field
 from gpudissect.explanation.line_sample import LineSampled, is_sampled
 from gpudissect.explanation.packing import DamagedProfileError, pack_bytes, unpack_bytes
 from gpudissect.explanation.reuse import L2, SECTOR_BYTES, Requests, behind_l1, merged_by, served_by
+from gpudissect.explanation.rows import distinct_rows, numbered
 from gpudissect.results.model import Items, Record
 
 MAX_RECORDS = 1 << 16
@@ -30,13 +31,14 @@ class BehindL1(NamedTuple):
 
     Whether the L1 holds a sector hardly changes either: what would hit a larger L1 hits the L2. `far`: share of the
     hits in the L2 that are in the far partition; `merged`: share of the requests that miss the L1 while another SM
-    waits for the same sector.
+    waits for the same sector; `lone`: share of the requests of lines that only one SM requests.
     """
 
     memory: float
     memory_bytes: float
     far: float = 0.0
     merged: float = 0.0
+    lone: float = 0.0
 
     def at_most(self, memory: float) -> BehindL1:
         """The same with at most this share from memory."""
@@ -88,6 +90,8 @@ class LineRecords(Record):
         requests = self.requests()
         behind = behind_l1(requests, uses_l1, l1_bytes) if self.records else requests
         served, is_merged = served_by(behind, is_load, l2), merged_by(behind, is_load, moved, l2)
+        line = numbered(requests.line)
+        sms = np.bincount(line[distinct_rows(line, requests.sm.astype(np.int64))[0]], minlength=1)
         found = dict[int, BehindL1]()
         for index, count in zip(*np.unique(requests.access, return_counts=True), strict=True):
             of = behind.access == index
@@ -97,6 +101,7 @@ class LineRecords(Record):
                 memory_bytes=float(served.memory_bytes[of].sum()) / int(count),
                 far=far / (near + far) if far else 0.0,
                 merged=float(is_merged[of].mean()) if reached else 0.0,
+                lone=float((sms[line[requests.access == index]] == 1).mean()),
             )
         return found
 

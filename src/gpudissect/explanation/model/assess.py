@@ -38,6 +38,7 @@ from gpudissect.units import WARP_SIZE
 
 MIN_MEMORY = 0.1  # share from memory below which loads without sampled addresses are taken to hit the L1
 WHOLE = 0.9  # of the requests of an access that a sampled warp must have on average, or its trace was cut
+MIN_WRITTEN = 0.25  # share of the sampled lines from which on blocks compete for room in the L2
 DIVERGED = 1.1  # times as many lanes
 TYPICAL = 1.25  # ratio of executions by sampled and by all warps up to which the sampled ones have their own number
 TYPICAL_OF_BRANCH = 2.0  # the same for blocks that warps execute equally often or not at all
@@ -176,28 +177,26 @@ class Assessment:
         return predict(*kernel, self.card, self.launch, resident, lines)
 
     def _lines_in_l2(self, resident: int) -> float:
-        """Room in the L2 for lines of each block that runs at once.
+        """Room in the L2 for lines of each block that runs at once, or no limit if blocks hardly write what they touch.
 
-        A line with a far home is in two partitions, until it is written.
+        Lines that are only read stay longer: of a kernel with 70 MB of them, 57 % of the requests hit (H100).
         """
         l2, sample = self.card.l2, self.sample
-        if l2 is None:
-            return float("inf")
         stores = [index for index, access in enumerate(self.facts.accesses) if access.kind == "store"]
-        written = np.unique(sample.number[np.isin(sample.access, stores)])
-        copies = (
-            self.card.far_homes * (1 - float(np.isin(sample.number, written).mean())) if sample.number.size else 0.0
-        )
-        capacity = l2.partition_bytes * (max(l2.partition_of_sm) + 1) / (1 + copies)
+        written = np.isin(sample.number, sample.number[np.isin(sample.access, stores)])
+        if l2 is None or not written.size or written.mean() < MIN_WRITTEN:
+            return float("inf")
+        capacity = l2.partition_bytes * (max(l2.partition_of_sm) + 1)
         return capacity / (LINE * min(self.card.sms * resident, self.launch.blocks))
 
     def _behind_l2(self, replaced: NDArray[np.bool_]) -> dict[int, BehindL1]:
         """What becomes of the requests of accesses to lines that the L2 has replaced, by index of access."""
         found = {}
         for index in self.sample.accesses if replaced.any() else ():
-            if more := self.sample.share_of(index, replaced):
-                each = self.behind_l1.get(index, BehindL1(0.0, 0.0))
-                more *= 1 - each.memory
+            each = self.behind_l1.get(index, BehindL1(0.0, 0.0))
+            is_local = self.facts.accesses[index].space == "local"
+            more = self.sample.share_of(index, replaced) * (1.0 if is_local else each.lone) * (1 - each.memory)
+            if more:
                 found[index] = each._replace(memory=each.memory + more, memory_bytes=each.memory_bytes + more * SECTOR)
         return found
 

@@ -12,7 +12,7 @@ from gpudissect.explanation.rows import distinct_rows, row_keys
 
 MIN_SHARED, MAX_RETURNS = 0.5, 0.05  # shares of the lines of an access that sweeps shared lines
 RECENT = 64  # requests of a warp after which what it requested may have left the L2
-FULL_SETS = (0.7, 0.85, 1.0)  # of the L2: parts of the capacity at which a third of the sets each are full
+FULL_SETS = (0.75, 0.85, 0.95)  # of the L2: parts of the capacity at which a third of the sets each are full
 Ints = NDArray[np.int64]
 
 
