@@ -233,12 +233,11 @@ class _Builder:
         for count, cost in zip(assessment.path.executed, assessment.costs, strict=True):
             executed[cost.pipe] = executed.get(cost.pipe, 0.0) + float(count)
         executed["issue"] = float(assessment.path.executed.sum())
-        cycles = {name: value * assessment.card.clock_hz / 1e9 for name, value in found.bounds.items()}
         return tuple(
             WorksheetRow(
                 unit=name,
                 instructions=executed.get(name, 0.0),
-                cycles=cycles[name],
+                cycles=value * assessment.card.clock_hz / 1e9,
                 share=value / found.nanoseconds,
             )
             for name, value in sorted(found.bounds.items(), key=lambda item: -item[1])

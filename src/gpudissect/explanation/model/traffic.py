@@ -27,7 +27,7 @@ from gpudissect.explanation.model.requests import (
     tag_passes,
 )
 from gpudissect.explanation.model.retries import Contention, contention_of
-from gpudissect.explanation.model.sample import sample_of
+from gpudissect.explanation.model.sample import block_numbers, sample_of
 from gpudissect.explanation.model.sm._state import LOCAL_LINE, LOCAL_LINE_BITS
 from gpudissect.explanation.packing import SHARED, Trace
 from gpudissect.explanation.rows import distinct_in_rows, distinct_rows
@@ -121,7 +121,7 @@ class Traffic:
     def new_to_block(self) -> dict[int, float]:
         """Share of the sectors that each load requests and that no sampled warp of its block has loaded before."""
         rows = self._rows[np.argsort(self._rows[:, 3], kind="stable")]
-        block = np.where(self._blocks < 0, ~np.arange(self._blocks.size), self._blocks)[rows[:, 2]]
+        block = block_numbers(self._blocks)[rows[:, 2]]
         first, _ = distinct_rows(block, rows[:, 4])
         requested, new = (np.bincount(each, minlength=1) for each in (rows[:, 0], rows[first, 0]))
         return {index: new[index] / requested[index] for index in np.flatnonzero(requested[: new.size]).tolist()}
@@ -151,9 +151,9 @@ def _without_cache(group: _Group, blocks: NDArray[np.int64], *, merged: bool = F
         data_passes = max(1.0, mean_lanes * access.size / LINE)
     if is_atomic:
         operations = float(atomic_operations(group.addresses, lanes, access.size).mean())
-        of = np.where(blocks < 0, ~np.arange(blocks.size), blocks)[group.warps]
-        hot = concentration(group.addresses, lanes, of, LINES_OF_SLICE * LINE)
-    mean, moved = float(sectors.mean()), float(sectors.mean()) * SECTOR
+        hot = concentration(group.addresses, lanes, block_numbers(blocks)[group.warps], LINES_OF_SLICE * LINE)
+    mean = float(sectors.mean())
+    moved = mean * SECTOR
     unit = min(access.size, WORD)
     touched = unit * float(distinct(group.addresses, lanes, access.size, unit).mean())
     return Requests(
