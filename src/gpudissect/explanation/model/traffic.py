@@ -152,9 +152,8 @@ def _without_cache(group: _Group, blocks: NDArray[np.int64], *, merged: bool = F
     if is_atomic:
         operations = float(atomic_operations(group.addresses, lanes, access.size).mean())
         hot = concentration(group.addresses, lanes, block_numbers(blocks)[group.warps], LINES_OF_SLICE * LINE)
-    mean = float(sectors.mean())
+    mean, unit = float(sectors.mean()), min(access.size, WORD)
     moved = mean * SECTOR
-    unit = min(access.size, WORD)
     touched = unit * float(distinct(group.addresses, lanes, access.size, unit).mean())
     return Requests(
         lanes=mean_lanes,
@@ -347,7 +346,7 @@ def after_l1(requests: Requests, l1_counts: NDArray[np.float64], behind: BehindL
 def as_assembled(program: Program, accesses: Sequence[Accessed]) -> list[Accessed]:
     """Accesses with the bytes of their machine code, and copies marked: the assembler joins neighbouring loads."""
     sizes = defaultdict[int, int](int)
-    copies = {instruction.line for instruction in program.instructions if instruction.opcode == "LDGSTS"}
+    copies = {each.line for each in program.instructions if each.opcode == "LDGSTS"}
     for instruction, use in zip(program.instructions, program.uses, strict=True):
         if use.access is not None and use.bytes is not None and instruction.line is not None:
             sizes[instruction.line] = max(sizes[instruction.line], use.bytes)
