@@ -12,12 +12,7 @@ from itertools import chain
 
 from gpudissect.explanation.counts import Count
 from gpudissect.explanation.model.advice_latency import fewer_barriers, fewer_waits, more_in_flight
-from gpudissect.explanation.model.advice_memory import (
-    combined_atomics,
-    fewer_passes,
-    no_local_memory,
-    reuse_in_block,
-)
+from gpudissect.explanation.model.advice_memory import combined_atomics, fewer_passes, no_local_memory, reuse_in_block
 from gpudissect.explanation.model.assess import MAX_PATH
 from gpudissect.explanation.model.occupancy import RESERVED_SHARED, SHARED_UNIT
 from gpudissect.explanation.model.requests import SECTOR, TAG_BANKS, Requests

@@ -59,6 +59,16 @@ class Facts:
     allocated: int = 0  # bytes of the arrays of its arguments, 0 if not known
 
     @property
+    def warps_per_block(self) -> int:
+        """Warps of a block."""
+        return -(-self.threads // WARP_SIZE)
+
+    @property
+    def launched_warps(self) -> int:
+        """Warps of the launch."""
+        return self.blocks * self.warps_per_block
+
+    @property
     def sampled(self) -> list[SampledWarp]:
         """Sampled warps that likely share an SM, by block."""
         return sorted((warp for warp in self.warps if warp.block >= 0), key=lambda warp: warp.block)
@@ -88,7 +98,7 @@ class Assessment:
     @property
     def launch(self) -> Launch:
         """Blocks, and warps of a block."""
-        return Launch(self.facts.blocks, -(-self.facts.threads // WARP_SIZE))
+        return Launch(self.facts.blocks, self.facts.warps_per_block)
 
     def l1_bytes(self, resident: int, *, largest_carveout: bool) -> int:
         """Bytes of the L1 beside `resident` blocks."""
@@ -304,12 +314,11 @@ def _diverged(facts: Facts, module: Module) -> frozenset[int]:
     lanes = np.concatenate([warp.trace.visit_lanes for warp in facts.warps] or [np.zeros(0, np.uint32)])
     visits = np.bincount(visited, minlength=len(facts.counts))
     threads = np.bincount(visited, np.bitwise_count(lanes), minlength=len(facts.counts))
-    warps = facts.blocks * -(-facts.threads // WARP_SIZE)
     numbers = {
         block
         for number, (block, count) in enumerate(facts.counts.items())
         if count.threads * visits[number] > DIVERGED * threads[number] * count.warps
-        and visits[number] * warps > DIVERGED * count.warps * len(facts.warps)
+        and visits[number] * facts.launched_warps > DIVERGED * count.warps * len(facts.warps)
     }
     return frozenset(index for index, block in _ptx_blocks(facts, module).items() if block in numbers)
 
@@ -330,11 +339,10 @@ def assess_counts(
     program: Program, counts: MachineCounts, facts: Facts, traffic: Traffic, accessed: Mapping[int, int], card: Card
 ) -> Assessment:
     """The same with known executions; `accessed` has the index of the access of each instruction that makes one."""
-    of_block = -(-facts.threads // WARP_SIZE)
-    warps = facts.blocks * of_block
-    counts, attempts = with_retries(program, counts, accessed, traffic.contention, of_block)
+    counts, attempts = with_retries(program, counts, accessed, traffic.contention, facts.warps_per_block)
     events = barrier_events(program, facts)
-    path = walk(program, counts, warps, MAX_PATH, relative_executions(facts, counts, program, events))
+    relative = relative_executions(facts, counts, program, events)
+    path = walk(program, counts, facts.launched_warps, MAX_PATH, relative)
     pairs = zip(program.instructions, program.uses, strict=True)
     values = {facts.accesses[index].instruction: count for index, count in traffic.values.items()}
     costs = tuple(cost_of(instruction, use, card, values.get(instruction.line or -1)) for instruction, use in pairs)
@@ -366,7 +374,7 @@ def relative_executions(
         return None
     numbers = {block: number for number, block in enumerate(facts.counts)}
     visits = np.array([np.bincount(warp.trace.visited, minlength=len(numbers)) for warp in sampled], dtype=np.float64)
-    warps = facts.blocks * -(-facts.threads // WARP_SIZE)
+    warps = facts.launched_warps
     launched = np.array([count.warps / warps for count in facts.counts.values()])
     found = visits.mean(axis=0)
     is_alike = (visits == 0) | (visits == visits.max(axis=0))

@@ -228,21 +228,20 @@ class _Builder:
         return longest_chain(program, path, cycles), dict(cycles_per_iteration(program, path, cycles))
 
     def _worksheet(self) -> tuple[WorksheetRow, ...]:
-        assessment, found = self.assessment, self.prediction
+        assessment, found, clock_hz = self.assessment, self.prediction, self.assessment.card.clock_hz
         executed: dict[str, float] = {}
         for count, cost in zip(assessment.path.executed, assessment.costs, strict=True):
             executed[cost.pipe] = executed.get(cost.pipe, 0.0) + float(count)
         executed["issue"] = float(assessment.path.executed.sum())
-        cycles = {name: value * assessment.card.clock_hz / 1e9 for name, value in found.bounds.items()}
         return tuple(
             WorksheetRow(
                 unit=name,
                 instructions=executed.get(name, 0.0),
-                cycles=cycles[name],
-                share=value / found.nanoseconds,
+                cycles=ns * clock_hz / 1e9,
+                share=ns / found.nanoseconds,
             )
-            for name, value in sorted(found.bounds.items(), key=lambda item: -item[1])
-            if value > 0
+            for name, ns in sorted(found.bounds.items(), key=lambda item: -item[1])
+            if ns > 0
         )
 
     def _lines(self, chain: Chain) -> tuple[Line, ...]:
@@ -251,7 +250,7 @@ class _Builder:
         total = max(1.0, float(found.run.waited.sum()) + float(assessment.path.executed.sum()))
         waits = program.dependences.waits_by_consumer
         demand = found.demand.get(found.limiter, np.zeros(len(self.steps)))
-        demand = demand / max(float(demand.sum()), 1e-9)
+        limiting = demand / max(float(demand.sum()), 1e-9)
         lines = []
         for index, (instruction, cost) in enumerate(zip(program.instructions, assessment.costs, strict=True)):
             requests, step = self.requests.get(index), self.steps[index]
@@ -270,7 +269,7 @@ class _Builder:
                     waits_for=tuple(program.instructions[w.producer].address for w in waits.get(index, ())),
                     stall=float(stalled) / total,
                     contended=float(contended) / total,
-                    limiting=float(demand[index]),
+                    limiting=float(limiting[index]),
                     is_measured=cost.is_measured,
                     cost_source=_cost_source(cost),
                     is_critical=index in chain.instructions,

@@ -15,12 +15,8 @@ from gpudissect.machine_code.instructions import Instruction
 
 Ints = NDArray[np.int64]
 COPY = "UBLKCP"
-_ARRIVALS = {
-    "A1T0": (1, 0),
-    "ART0": (None, 0),
-    "A0TR": (0, 1),
-    "A0TX": (0, 1),
-}  # arrivals (None: the number), share of bytes
+_ARRIVALS = {"A1T0": (1, 0), "ART0": (None, 0), "A0TR": (0, 1), "A0TX": (0, 1)}
+"""Arrivals of a lane (None: as many as its value), and whether it adds its value to the expected bytes."""
 
 
 @dataclass(frozen=True)

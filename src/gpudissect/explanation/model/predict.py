@@ -373,8 +373,8 @@ def demand_of(steps: Sequence[Step], executed: Floats, sm: Sm) -> dict[str, Floa
     loaded = requesting * [1 - step.in_sm for step in steps] * [step.l2_bytes for step in steps] / sm.l2_bytes
     written = requesting * [step.l2_written for step in steps] / sm.l2_bytes
     demand["l2"] = max(loaded, written, key=np.sum)
-    missed = requesting * [1 - step.in_l2 for step in steps]
-    return demand | {"memory": missed * [step.dram_bytes for step in steps] / sm.dram_bytes}
+    moved = requesting * [1 - step.in_l2 for step in steps] * [step.dram_bytes for step in steps]
+    return demand | {"memory": moved / sm.dram_bytes}
 
 
 def bounds_of(demand: Mapping[str, Floats], launch: Launch, card: Card) -> dict[str, float]:

@@ -137,8 +137,8 @@ def tag_passes(addresses: Addresses, is_active: Bools) -> NDArray[np.int64]:
 def atomic_operations(addresses: Addresses, is_active: Bools, size: int) -> NDArray[np.int64]:
     """Operations of the L2 for each atomic request of shape (requests, 32).
 
-    Lanes with different words of a sector share one, lanes with one word take turns: on an H200 32 lanes of one word
-    take as long as 32 lanes of different sectors.
+    Lanes with different words of a sector share one, lanes with one word are serialized: on an H200, 32 lanes of one
+    word take as long as 32 lanes of different sectors.
     """
     rows = np.repeat(np.arange(len(addresses)), addresses.shape[1]).reshape(addresses.shape)[is_active]
     words = (addresses[is_active] // np.uint64(size)).astype(np.int64)
@@ -189,10 +189,9 @@ def l2_load(requests: Requests, access: str, card: Card) -> float:
     serialized.
     """
     if access in ("atomic", "reduction"):
-        turn = (
-            card.bytes_per_cycle("l2", "read_bandwidth") * card.sms / card.values.get(("redg", "word_rate"), math.inf)
-        )
-        return requests.operations * max((1 + card.far_homes) * LOOKUP_BYTES, requests.hot * turn)
+        word_rate = card.values.get(("redg", "word_rate"), math.inf)
+        serialized = card.bytes_per_cycle("l2", "read_bandwidth") * card.sms / word_rate
+        return requests.operations * max((1 + card.far_homes) * LOOKUP_BYTES, requests.hot * serialized)
     if access == "store":
         return max(requests.l2_bytes, requests.lines * (1 + STORE_LOOKUPS * card.far_homes) * LOOKUP_BYTES)
     read = max(requests.l2_bytes, requests.lines * (1 + 2 * requests.crossing) * LOOKUP_BYTES)

@@ -123,7 +123,6 @@ def sample_of(rows: Ints, blocks: Ints, accesses: int, sectors_per_line: int) ->
     keys = np.stack([place[rows[:, 2]], rows[:, 0], rows[:, 3], rows[:, 1], line], axis=1)[chosen]
     first, of = distinct_rows(*keys.T)
     found = keys[first]
-    anywhere = np.where(blocks < 0, ~np.arange(blocks.size), blocks)
     bits = np.zeros(len(found), dtype=np.int64)
     np.bitwise_or.at(bits, of, np.left_shift(rows[chosen, 5], sector[chosen]))
     is_first = np.ones(len(found), dtype=bool)
@@ -140,12 +139,17 @@ def sample_of(rows: Ints, blocks: Ints, accesses: int, sectors_per_line: int) ->
         sectors=bits,
         new=_new_sectors(blocks[warps][found[:, 0]], found, bits, sectors_per_line),
         is_shared=np.isin(found[:, 4], shared).astype(np.int64),
-        is_alone=~np.isin(found[:, 4], _of_several(line, anywhere[rows[:, 2]])),
+        is_alone=~np.isin(found[:, 4], _of_several(line, block_numbers(blocks)[rows[:, 2]])),
         access=np.ascontiguousarray(found[:, 1]),
         block=blocks[warps][found[:, 0]],
         position=np.ascontiguousarray(found[:, 2]),
         is_swept=_swept(found, np.cumsum(is_first), np.isin(found[:, 4], shared), accesses),
     )
+
+
+def block_numbers(blocks: Ints) -> Ints:
+    """The block of each warp; one on another SM (-1) is taken as a block of its own, with a negative number."""
+    return np.asarray(np.where(blocks < 0, ~np.arange(blocks.size), blocks))
 
 
 def _swept(found: Ints, request: Ints, is_shared: NDArray[np.bool_], accesses: int) -> NDArray[np.bool_]:

@@ -28,7 +28,7 @@ from gpudissect.explanation.model.requests import (
     tag_passes,
 )
 from gpudissect.explanation.model.retries import Contention, contention_of
-from gpudissect.explanation.model.sample import sample_of
+from gpudissect.explanation.model.sample import block_numbers, sample_of
 from gpudissect.explanation.model.sm._state import LOCAL_LINE, LOCAL_LINE_BITS
 from gpudissect.explanation.packing import SHARED, Trace
 from gpudissect.explanation.rows import distinct_in_rows, distinct_rows
@@ -127,7 +127,7 @@ class Traffic:
     def new_to_block(self) -> dict[int, float]:
         """Share of the sectors that each load requests and that no sampled warp of its block has loaded before."""
         rows = self._rows[np.argsort(self._rows[:, 3], kind="stable")]
-        block = np.where(self._blocks < 0, ~np.arange(self._blocks.size), self._blocks)[rows[:, 2]]
+        block = block_numbers(self._blocks)[rows[:, 2]]
         first, _ = distinct_rows(block, rows[:, 4])
         requested, new = (np.bincount(each, minlength=1) for each in (rows[:, 0], rows[first, 0]))
         return {index: new[index] / requested[index] for index in np.flatnonzero(requested[: new.size]).tolist()}
@@ -157,10 +157,9 @@ def _without_cache(group: _Group, blocks: NDArray[np.int64], *, merged: bool = F
         data_passes = max(1.0, mean_lanes * access.size / LINE)
     if is_atomic:
         operations = float(atomic_operations(group.addresses, lanes, access.size).mean())
-        of = np.where(blocks < 0, ~np.arange(blocks.size), blocks)[group.warps]
-        hot = concentration(group.addresses, lanes, of, LINES_OF_SLICE * LINE)
-    mean, moved = float(sectors.mean()), float(sectors.mean()) * SECTOR
-    unit = min(access.size, WORD)
+        hot = concentration(group.addresses, lanes, block_numbers(blocks)[group.warps], LINES_OF_SLICE * LINE)
+    mean, unit = float(sectors.mean()), min(access.size, WORD)
+    moved = mean * SECTOR
     touched = unit * float(distinct(group.addresses, lanes, access.size, unit).mean())
     return Requests(
         lanes=mean_lanes,
@@ -353,7 +352,7 @@ def after_l1(requests: Requests, l1_counts: NDArray[np.float64], behind: BehindL
 def as_assembled(program: Program, accesses: Sequence[Accessed]) -> list[Accessed]:
     """Accesses with the bytes of their machine code, and copies marked: the assembler joins neighbouring loads."""
     sizes = defaultdict[int, int](int)
-    copies = {instruction.line for instruction in program.instructions if instruction.opcode == "LDGSTS"}
+    copies = {each.line for each in program.instructions if each.opcode == "LDGSTS"}
     for instruction, use in zip(program.instructions, program.uses, strict=True):
         if use.access is not None and use.bytes is not None and instruction.line is not None:
             sizes[instruction.line] = max(sizes[instruction.line], use.bytes)

@@ -87,16 +87,17 @@ def walk(program: Program, counts: MachineCounts, warps: int, max_length: int, r
     executing = (relative > 0).mean(axis=0)
     walkers = [mean.of(row, executing) for row in rows]
     plan, order = _plan(walkers, of_warp.ravel())
-    limit = _limits(mean, max_length)
-    variants = tuple(walkers[each].path(limit / mean.iterations, 2 * max_length, phase) for each, phase in plan)
+
+    def paths_of(length: float) -> tuple[Ints, ...]:
+        kept = _limits(mean, length) / mean.iterations
+        return tuple(walkers[each].path(kept, 2 * max_length, phase) for each, phase in plan)
+
+    variants = paths_of(max_length)
     total = float(executed.sum())
     lengths = [walker.length(walker.iterations) for walker in walkers]
     whole = float(np.mean([lengths[plan[each][0]] for each in order]))
     share = _length(variants, order) / whole if whole else 1.0
-    shorter: tuple[Ints, ...] = ()
-    if share < MAX_SHARE:
-        limit = _limits(mean, max_length / 2)
-        shorter = tuple(walkers[each].path(limit / mean.iterations, 2 * max_length, phase) for each, phase in plan)
+    shorter = paths_of(max_length / 2) if share < MAX_SHARE else ()
     return Path(variants, order, share, whole / total if total else 1.0, executed, shorter)
 
 

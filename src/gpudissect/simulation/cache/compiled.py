@@ -87,10 +87,7 @@ def compiled(function: Function) -> Function:
 
 
 def _flatten(arguments: Iterable[Any], types: list[str], values: list[Any]) -> None:
-    """Append types and values as numba passes them.
-
-    numba passes an array as two null pointers, size, item size, address, shape and strides.
-    """
+    """Append types and values as numba passes them; arrays: two nulls, size, item size, address, shape, strides."""
     for each in arguments:
         if isinstance(each, tuple):
             types.append("(")

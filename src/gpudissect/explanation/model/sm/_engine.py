@@ -96,16 +96,14 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
 @inlined
 def _enter_shared_pipe(state: State, row: F64, start: Float) -> tuple[Float, Float]:
     """Cycles at which an instruction that was issued at `start` enters its pipe of the SM, and leaves the tag banks."""
-    place, left = np.int64(row[column.SHARED]), start
+    place, left, interval = np.int64(row[column.SHARED]), start, row[column.SHARED_INTERVAL]
     if row[column.TAG_INTERVAL] > 0.0:
         start = max(state.shared[column.TAGS], start)
         left = start + row[column.TAG_INTERVAL]
         state.shared[column.TAGS] = left
     start = max(state.shared[place], start)
     if np.int64(row[column.KIND]) in (column.LOAD, column.STORE):
-        queued = max(state.queues[0], state.queues[1], state.queues[3])
-        start = max(start, queued - state.machine[column.M_BACKLOG])
-    interval = row[column.SHARED_INTERVAL]
+        start = max(start, max(state.queues[0], state.queues[1], state.queues[3]) - state.machine[column.M_BACKLOG])
     if row[column.FITS] > 0.0:
         spare = min(state.shared[column.SPARE], interval)
         state.shared[column.SPARE] -= spare

@@ -149,11 +149,8 @@ def run(sm: Sm, work: Work) -> Run:
     from gpudissect.explanation.model.sm import _state as state
     from gpudissect.explanation.model.sm._engine import simulate
 
-    if (
-        not work.paths
-        or not all(path.size for path in work.paths)
-        or min(work.warps_per_block, work.resident, work.blocks) < 1
-    ):
+    sizes = [path.size for path in work.paths] or [0]
+    if min(*sizes, work.warps_per_block, work.resident, work.blocks) < 1:
         raise ValueError("a run needs a path, warps and blocks")
     resident = min(work.resident, work.blocks)
     warps = resident * work.warps_per_block
@@ -211,9 +208,8 @@ def _strides(work: Work) -> Floats:
             requesting[:, step.access] += counts[:, index] * step.predicated_on
     for slot in range(len(requests)):
         executed[slot] = requesting[order[slot :: len(requests)]].mean(axis=0)
-    return np.divide(requests, executed, out=np.ones_like(requests), where=(executed > 0) & work.sample.is_swept).clip(
-        1.0
-    )
+    is_longer = (executed > 0) & work.sample.is_swept & (requests > executed)
+    return np.divide(requests, executed, out=np.ones_like(requests), where=is_longer)
 
 
 def _phases(work: Work, warps: int, resident: int) -> "Phases":
