@@ -169,7 +169,8 @@ class Assessment:
 
         Other `requests` than its own show what they would change, other `l1_bytes` the effect of the L1.
         """
-        lines = (l1_bytes or self.l1_bytes(resident, largest_carveout=largest_carveout)) // LINE
+        found = self.l1_bytes(resident, largest_carveout=largest_carveout) if l1_bytes is None else l1_bytes
+        lines = found // LINE
         replaced = self.sample.replaced(self._lines_in_l2(resident))
         behind = self._behind_l2(replaced)
         requests = self.requests if requests is None else requests

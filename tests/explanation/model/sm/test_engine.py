@@ -130,7 +130,8 @@ def sampled(*requests):
     edges = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     begins, ends = np.zeros((1, 1), dtype=np.int64), np.full((1, 1), len(requests))
     ones, zeros = np.ones_like(lines), np.zeros_like(lines)
-    return Sample(begins, ends, edges, lines, ones, ones, zeros, ones.astype(bool), zeros, np.zeros(1, dtype=bool))
+    columns = lines, ones, ones, zeros, ones.astype(bool), zeros, zeros, zeros
+    return Sample(begins, ends, edges, *columns, np.zeros(1, dtype=bool))
 
 
 def run_sampled(requests, room, level="l2", waits=1, warps=1, sm=SM):
