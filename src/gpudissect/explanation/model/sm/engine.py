@@ -225,10 +225,10 @@ def _phases(work: Work, warps: int, resident: int) -> "Phases":
 def _l1(sm: Sm) -> "L1":
     from gpudissect.explanation.model.sm._l1 import L1, NONE
 
-    line, sectors, tag, older, newer, used = (np.zeros(max(1, sm.lines), dtype=np.int64) for _ in range(6))
-    places, ends = np.full((sm.sets, sm.ways), NONE), np.array([NONE, NONE, 0, 0])
+    line, sectors, tag, used = (np.zeros(max(1, sm.lines), dtype=np.int64) for _ in range(4))
+    places, counts = np.full((sm.sets, sm.ways), NONE), np.zeros(2, dtype=np.int64)
     soonest = np.arange(2 * line.size) - line.size
-    return L1(places, line, sectors, np.zeros(line.size), tag, older, newer, used, soonest, ends)
+    return L1(places, line, sectors, np.zeros(line.size), tag, used, soonest, counts)
 
 
 def _row(sm: Sm, step: Step) -> list[float]:
