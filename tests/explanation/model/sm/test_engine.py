@@ -1,6 +1,7 @@
 """The simulated SM gives the rates and latencies of its description."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -140,18 +141,21 @@ def run_sampled(requests, room, level="l2", waits=1, warps=1, sm=SM):
     return run(replace(sm, lines=room), Work(steps, (path,), warps, 1, 1, sampled(*requests)))
 
 
-@pytest.mark.parametrize(("room", "missed"), [(64, 64), (63, 640)])
-def test_the_l1_holds_the_lines_that_it_has_room_for(room, missed):
+@pytest.mark.parametrize(("room", "fewest", "most"), [(64, 64, 64), (63, 65, 400), (32, 400, 640)])
+def test_the_l1_holds_the_lines_that_it_has_room_for(room, fewest, most):
+    """One line too many does not make all of them miss: victims are random in part."""
     found = run_sampled([[line] for _ in range(10) for line in range(64)], room)
-    assert found.l1_counts[0].tolist() == [640, missed, missed, missed]
+    requests, missed, *rest = found.l1_counts[0].tolist()
+    assert requests == 640 and fewest <= missed <= most and rest == [missed, missed]
 
 
-@pytest.mark.parametrize(("is_swept", "missed"), [(True, 12), (False, 6)])
-def test_a_path_with_a_fourth_of_the_turns_sweeps_all_lines(is_swept, missed):
+@pytest.mark.parametrize("is_swept", [True, False])
+def test_a_path_with_a_fourth_of_the_turns_sweeps_all_lines(is_swept):
     sample = replace(sampled(*[[line] for line in range(24)]), is_swept=np.array([is_swept]))
     steps = (replace(load("l2"), access=0, in_sm=0.0, l2_bytes=1.0, dram_bytes=1.0, link_bytes=1.0),)
     work = Work(steps, (np.zeros(6, dtype=np.int64),), 1, 1, 2, replace(sample, is_shared=np.ones(24, dtype=np.int64)))
-    assert run(replace(SM, lines=16), work).l1_counts[0].tolist() == [12, missed, missed, missed]
+    requests, missed, *_ = run(replace(SM, lines=16), work).l1_counts[0].tolist()
+    assert requests == 12 and (missed > 6) == is_swept
 
 
 def test_loads_in_flight_are_limited_by_the_room_of_the_l1():
@@ -169,16 +173,10 @@ def test_a_line_on_its_way_is_not_fetched_again():
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=300), st.integers(1, 48))
-def test_one_line_at_a_time_replaces_the_least_recently_used(lines, room):
-    cache, missed = [], 0
-    for line in lines:
-        if line in cache:
-            cache.remove(line)
-        else:
-            missed += 1
-            del cache[: max(0, len(cache) - room + 1)]
-        cache.append(line)
-    assert run_sampled([[line] for line in lines], room).l1_counts[0, 2] == missed
+def test_lines_miss_once_if_all_have_room_and_not_twice_in_a_row(lines, room):
+    missed = run_sampled([[line] for line in lines], room).l1_counts[0, 2]
+    different, changes = len(set(lines)), sum(a != b for a, b in pairwise(lines)) + 1
+    assert different <= missed <= (different if different <= room else changes)
 
 
 @pytest.mark.parametrize(("even", "odd", "cycles_each"), [(1, 0, 1), (2, 0, 2), (1, 2, 2), (3, 1, 3)])
