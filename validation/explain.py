@@ -39,7 +39,7 @@ GROUPS = (
 )
 MAX_ERROR = 0.35
 """Largest error of a predicted time, relative to the measured one, for all kernels except `BEYOND`."""
-BEYOND = frozenset(("sliding_maximum",))
+BEYOND = frozenset(("motion_search", "spmv_thread_per_row"))
 MODELS = ("explain", "Volkov", "roofline")
 INTRODUCTION = """# Accuracy of predicted times
 
