@@ -236,10 +236,7 @@ class _Builder:
         cycles = {name: value * assessment.card.clock_hz / 1e9 for name, value in found.bounds.items()}
         return tuple(
             WorksheetRow(
-                unit=name,
-                instructions=executed.get(name, 0.0),
-                cycles=cycles[name],
-                share=value / found.nanoseconds,
+                unit=name, instructions=executed.get(name, 0.0), cycles=cycles[name], share=value / found.nanoseconds
             )
             for name, value in sorted(found.bounds.items(), key=lambda item: -item[1])
             if value > 0

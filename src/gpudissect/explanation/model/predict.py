@@ -324,13 +324,7 @@ def latency_of_warp(
 
 
 def bounds_of(
-    program: Program,
-    path: Path,
-    costs: Sequence[Cost],
-    steps: Sequence[Step],
-    sm: Sm,
-    launch: Launch,
-    card: Card,
+    program: Program, path: Path, costs: Sequence[Cost], steps: Sequence[Step], sm: Sm, launch: Launch, card: Card
 ) -> dict[str, float]:
     """Nanoseconds that each resource needs for all warps if it never waits (VV16 s4.1, for all pipes)."""
     cycles = {name: 0.0 for name in (*PIPES, *SHARED_PIPES, "l2", "memory")}
