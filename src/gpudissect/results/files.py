@@ -192,9 +192,7 @@ def check_card(path: Path) -> None:
     if not is_special(path):
         check_ending(path, "of a card", (".svg", ".png"))
     if path.suffix.lower() == ".png" and find_spec("resvg_py") is None:
-        raise UsageError(
-            "a PNG needs resvg-py: pip install '.[png]' in a clone of gpudissect, or name a file that ends in .svg"
-        )
+        raise UsageError("a PNG needs resvg-py: pip install '.[png]', or name a file that ends in .svg")
 
 
 def check_apart(path: Path, inputs: Iterable[Path]) -> None:
