@@ -29,7 +29,7 @@ def test_no_driver(attempt):
 
 def test_no_packages(monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.core", None)
-    with pytest.raises(DeviceError, match=r"pip install 'gpudissect\[cuda13\]'"):
+    with pytest.raises(DeviceError, match=r"pip install '.\[cuda13\]'"):
         start_driver()
 
 

@@ -64,3 +64,10 @@ def test_visits_of_blocks_that_were_not_counted_are_refused():
     content["counts"] = content["counts"][:-1]
     with pytest.raises(UsageError, match="warps refers to a block that counts does not contain"):
         Profile.model_validate_json(json.dumps(content)).check_traces()
+
+
+def test_an_empty_profile_is_named_so(tmp_path):
+    path = tmp_path / "empty.json"
+    path.write_text("\n")
+    with pytest.raises(UsageError, match="is empty; record it again"):
+        read_profile(path)

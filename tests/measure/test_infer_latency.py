@@ -23,6 +23,15 @@ def test_the_cost_of_a_lap_cancels_with_a_shorter_chain():
     assert lap_latency(np.array([33 + 28 * 16] * 5), 16, np.array([33 + 28 * 8] * 5), 8).cycles == 28
 
 
+@pytest.mark.parametrize("drift", [-0.002, 0.002])
+def test_the_clock_drifts_from_one_chain_to_the_next(drift):
+    """Seed 700203 of the calibration: the errors of two laps of 64 and 32 loads add, relative to 32 loads."""
+    long, short = (np.full(9, round(links * 200 * (1 + sign * drift))) for links, sign in ((64, 1), (32, -1)))
+    found = lap_latency(long, 64, short, 32)
+    assert abs(found.cycles - 200) > 0.5 + 0.002 * 200
+    assert found.low <= 200 <= found.high
+
+
 def test_the_median_over_sms_is_that_of_all_sms():
     """132 SMs at distances of 6.5 cycles of deviation around 281: the bracket holds their median, not every SM."""
     rng = np.random.default_rng(0)

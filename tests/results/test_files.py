@@ -245,3 +245,8 @@ def test_a_name_that_is_accepted_before_measuring_can_be_written_after(tmp_path,
 def test_memory_is_taken_for_what_there_is(tmp_path):
     (tmp_path / "r").write_bytes(b"x" * 5)
     assert read_bounded(tmp_path / "r", 1 << 62, "file") == b"x" * 5
+
+
+def test_a_device_in_place_of_a_result_is_named_so():
+    with pytest.raises(UsageError, match=r"sim:h100 is a device.*discover -d sim:h100 -o FILE"):
+        load(Path("sim:h100"))

@@ -85,8 +85,7 @@ def discover(
     seed: Annotated[int | None, Option(min=0, max=2**32 - 1, help="Seed of every random choice (default 0).")] = None,
     compare_methods: Annotated[bool | None, Option("--compare-methods", help="Also run older methods.")] = None,
     method: Annotated[
-        list[str] | None,
-        Option(metavar="METHOD", help="Only this older method: saavedra, wong or mt22; repeatable."),
+        list[str] | None, Option(metavar="METHOD", help="Only this older method: saavedra, wong or mt22; repeatable.")
     ] = None,
     host: HostOption = True,
     as_json: Annotated[bool, Option("--json", help="Print the result as JSON, a list with cuda:all.")] = False,

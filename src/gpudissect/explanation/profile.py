@@ -254,6 +254,8 @@ class Profile(Record):
 def read_profile(path: Path) -> Profile:
     """Read a profile file. Raises `UsageError`, in one line, for a file that is missing, too large or no profile."""
     data = read_bounded(path, MAX_PROFILE_BYTES, "profile")
+    if not data.strip():
+        raise UsageError(f"{path} is empty; {_RECORD_AGAIN}")
     try:
         return Profile.model_validate_json(data)
     except ValidationError as error:

@@ -31,7 +31,7 @@ FINDINGS = (
 SERIES = ("element", "series", "row", "column", "value", "text", "unit")
 TRACE_LABELS = ("workload", "kind", "path")
 """First columns of traces: the digest that findings name as evidence, the kind of workload, its path."""
-NO_PYARROW = "Parquet needs pyarrow: pip install 'gpudissect[parquet]'"
+NO_PYARROW = "Parquet needs pyarrow: pip install '.[parquet]'"
 _FORMULA = ("=", "+", "-", "@")  # at the start of a text: a spreadsheet would run it
 
 

@@ -24,7 +24,7 @@ def source_lines(cubin: Cubin, kernel: Kernel) -> dict[int, Line]:
     try:
         return dict(sorted(_rows(data, _bases(elf, elf.symbols[kernel.symbol].section)))) if data else {}
     except ImportError:
-        raise MachineCodeError("pyelftools is missing: pip install 'gpudissect[explain]'") from None
+        raise MachineCodeError("pyelftools is missing: pip install '.[explain]' in a clone of gpudissect") from None
     except Exception:  # pyelftools raises whatever its parsers meet; a kernel without lines can be explained
         return {}
 

@@ -38,7 +38,7 @@ class Loops:
         names = [loop.name for loop in self.loops]
         if name in names:
             return names.index(name)
-        similar = suggest(name, names)
+        similar = suggest(name, list(dict.fromkeys((*(each.partition("#")[0] for each in names), *names))))
         hint = f"did you mean {' or '.join(similar)}?" if similar else f"valid: {', '.join(names[:20]) or 'none'}"
         raise MachineCodeError(f"no such loop: {name[:40]!a}; {hint}")
 

@@ -20,7 +20,7 @@ TIME_LIMIT_S = 120
 _MEMORY_LIMIT_BYTES = 8 << 30
 _FILE_LIMIT_BYTES = 1 << 30
 _TOOLKIT = "/usr/local/cuda"  # where a toolkit is, unless CUDA_HOME names another folder
-_INSTALL = "pip install 'gpudissect[explain]'"
+_INSTALL = "pip install '.[explain]' in a clone of gpudissect"
 
 
 @cache
@@ -59,7 +59,14 @@ def run_tool(name: str, arguments: Sequence[str], folder: Path | None = None) ->
             file.seek(0)
         if code:
             lines = messages.read(10_000).decode("ascii", "backslashreplace").splitlines()
-            first = next((line for line in lines if "error" in line), lines[0] if lines else f"exit code {code}")
-            reason = " ".join(first.split())
+            reason = " ".join(_reason(lines, code).split())
             raise MachineCodeError(f"{name} cannot read the device code: {ascii(reason)[1:-1][:200]}")
         return output.read()
+
+
+def _reason(lines: Sequence[str], code: int) -> str:
+    """The message that says why a tool failed: the first one of an error, but for the summary that follows it."""
+    if any("Unsupported .version" in line for line in lines):
+        return f"this ptxas is older than the compiler that wrote the PTX: {_INSTALL}"
+    errors = [line for line in lines if ("error" in line or "fatal" in line) and "aborted due to" not in line]
+    return next(iter(errors or lines), f"exit code {code}")

@@ -19,6 +19,7 @@ MIN_TLB_PENALTY = 2.0  # cycles of a miss
 SIZES = ("line_size", "capacity", "sets", "ways", "index_function")
 GEOMETRY = ("fetch_granularity", *SIZES, "entries", "page_size", "reach", "replacement_policy")
 
+Counts = Mapping[str, int]
 Bracketed = tuple[Value | None, float | None, float | None]
 """A value and the ends of its bracket; None where there is none."""
 
@@ -41,9 +42,15 @@ class Agreement:
     possible: float
 
 
-def path_agreements(wrong: Mapping[str, int], accesses: int, possible: float) -> list[Agreement]:
-    """Those of the elements of a path, from its `wrong` accesses by element; random policies make some unavoidable."""
-    return [Agreement(element, 1 - count / accesses, possible) for element, count in wrong.items()]
+def path_agreements(wrong: Counts, misread: Counts, accesses: int, possible: float) -> list[Agreement]:
+    """Those of the elements of a path, from its `wrong` accesses by element.
+
+    Unavoidable are those that random policies leave open, and those `misread`: no model predicts either.
+    """
+    return [
+        Agreement(element, 1 - count / accesses, possible - misread.get(element, 0) / accesses)
+        for element, count in wrong.items()
+    ]
 
 
 class _Numbers:

@@ -7,7 +7,8 @@ import numpy as np
 
 from gpudissect.trace import Array
 
-MAX_CLOCK_DRIFT = 0.002  # relative to a latency
+MAX_CLOCK_DRIFT = 0.002  # of the clock, relative to the cycles that it counts
+MIN_CHASE_ERROR = 0.25  # cycles of a load, beside clock drift
 MAX_LAP_COST = 50  # cycles of a lap beside its loads
 TRIMMED_SHARE = 0.01  # of samples, at either end
 SIGMAS = 3  # of a mean or a rank, on either side
@@ -29,13 +30,14 @@ def lap_latency(
 
     Delays only ever add, so the undisturbed laps are the fast ones: the value is the lower quartile, bracketed by
     the fastest and the median, and by at least `min_error` cycles (rounding) and `MAX_CLOCK_DRIFT` to either side. The
-    constant cost of a lap cancels if laps of a shorter chain are given too. Raises `ValueError` without laps.
+    constant cost of a lap cancels if laps of a shorter chain are given too; the drift during these does not. Raises
+    `ValueError` without laps.
     """
     if laps.size == 0 or (short_laps is not None and short_laps.size == 0):
         raise ValueError("latency needs at least one lap")
     short = 0.0 if short_laps is None else float(np.quantile(short_laps, 0.25))
     low, value, high = np.quantile((laps - short) / (links - short_links), [0, 0.25, 0.5])
-    min_error += MAX_CLOCK_DRIFT * float(value)
+    min_error += MAX_CLOCK_DRIFT * (float(value) + 2 * short / (links - short_links))
     return Latency(float(value), float(min(low - 0.25, value - min_error)), float(max(high, value + min_error)))
 
 
@@ -45,7 +47,8 @@ def chase_latency(laps: Array, links: int, short_laps: Array, short_links: int) 
     If the cost of a lap that follows is impossible, the lines of one chain are faster than those of the other: then the
     longer chain gives the value, and the bracket holds both. Raises `ValueError` without laps.
     """
-    latency = lap_latency(laps, links, short_laps, short_links)
+    min_error = max(MIN_CHASE_ERROR, 1 / (links - short_links))  # the clock counts whole cycles of two laps
+    latency = lap_latency(laps, links, short_laps, short_links, min_error)
     whole, short = (float(np.quantile(each, 0.25)) for each in (laps, short_laps))
     error = (latency.cycles - latency.low) * short_links
     if -error <= short - latency.cycles * short_links <= MAX_LAP_COST + error:

@@ -141,7 +141,8 @@ def _check_consistency(result: Result) -> Iterator[Concern]:
     """Concerns about findings that contradict each other, the predicted accesses, or the driver."""
     caches, paths = (result.prediction.elements, result.prediction.paths) if result.prediction else ((), ())
     agreements = [Agreement(each.element, each.agreement, each.possible) for each in caches]
-    agreements += [each for path in paths for each in path_agreements(path.wrong, path.accesses, path.possible)]
+    for path in paths:
+        agreements += path_agreements(path.wrong, path.misread, path.accesses, path.possible)
     findings = {(each.element, each.attribute): (each.value, each.low, each.high) for each in result.findings}
     found = contradictions(findings, agreements, result.device.facts.get("l2_size"))
     for each in islice(found, MAX_LISTED):

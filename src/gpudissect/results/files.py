@@ -41,6 +41,8 @@ def load(path: Path) -> Result:
 
     Raises `UsageError`, in one line, for a file that is missing, of another kind, of a newer version or malformed.
     """
+    if str(path).startswith(("sim:", "cuda:", "rec:")) and not path.exists():
+        raise UsageError(f"{path} is a device, not a result file: 'gpudissect discover -d {path} -o FILE' writes one")
     data = read_bounded(path, MAX_BYTES, "result file")
     if data.count(b"{") + data.count(b"[") > MAX_CONTAINERS:
         raise UsageError(f"{path} is not a result file: it has more than {MAX_CONTAINERS} objects and lists")
@@ -190,7 +192,7 @@ def check_card(path: Path) -> None:
     if not is_special(path):
         check_ending(path, "of a card", (".svg", ".png"))
     if path.suffix.lower() == ".png" and find_spec("resvg_py") is None:
-        raise UsageError("a PNG needs resvg-py: pip install 'gpudissect[png]', or name a file that ends in .svg")
+        raise UsageError("a PNG needs resvg-py: pip install '.[png]', or name a file that ends in .svg")
 
 
 def check_apart(path: Path, inputs: Iterable[Path]) -> None:

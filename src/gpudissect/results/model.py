@@ -219,6 +219,8 @@ class PathPrediction(Agreement):
     """Which path; "translation" for the TLBs, observed as the cost of an access beyond that of its line."""
     wrong: dict[str, int] = {}
     """Number of mispredicted accesses by cache or TLB."""
+    misread: dict[str, int] = {}
+    """Those of them that the other of two runs shows as predicted; empty for random replacement."""
     possible: float
     """Share that the model itself can predict: below 1 for random replacement."""
     assumed: Items[str] = ()

@@ -186,7 +186,8 @@ def _with_doubts(
 ) -> Statements:
     """The statements, and a doubtful one about each finding that contradicts another."""
     agreements = [Agreement(each.name, each.agreement, each.possible) for each in caches]
-    agreements += [each for path in paths for each in path_agreements(path.wrong, path.accesses, path.possible)]
+    for path in paths:
+        agreements += path_agreements(path.wrong, path.misread, path.accesses, path.possible)
     last = {name: each[-1].estimate for name, each in statements.items()}
     doubted = dict(statements)
     numbers = {name: (each.value, each.low, each.high) for name, each in last.items()}

@@ -23,6 +23,12 @@ def test_two_levels_with_a_mixture_between():
     assert second.points == tuple(points[4:])
 
 
+def test_a_delayed_access_in_the_middle_of_an_even_mixture_is_no_plateau():
+    even = np.concatenate([np.full(150, 40), [160], np.full(149, 280)])
+    plateaus = find_plateaus([(512, 32), (1024, 32), (2048, 32)], [around(40), even, around(280)])
+    assert [plateau.median for plateau in plateaus] == [40, 280]
+
+
 def test_one_level_stays_one_in_spite_of_outliers():
     noisy = around(230)
     noisy[::50] += 400

@@ -132,6 +132,34 @@ def test_fermi_weights_from_latencies(gpu_with):
         assert weights_of(found) == pytest.approx(FERMI, abs=0.02)
 
 
+class FarMisses(OneCache):
+    """Misses of every third line of some sets are served by a farther level."""
+
+    far_sets = (0,)
+
+    def _arrays(self, chase):
+        arrays = super()._arrays(chase)
+        lines = np.resize(chase.order.offsets() // self.line, arrays["cycles"].size) if "cycles" in arrays else 0
+        far = np.isin(lines % self.sets, self.far_sets) & (lines // self.sets % 3 == 0)
+        return (
+            arrays | {"cycles": arrays["cycles"] << (far & (arrays["cycles"] > 100))} if "cycles" in arrays else arrays
+        )
+
+
+@pytest.mark.parametrize("far_sets", [(0,), range(SETS)])
+def test_ways_whose_victims_cannot_be_read_do_not_lose_their_weight(far_sets):
+    def policy(ways, rng):
+        return Weighted(ways, iter(rng.random, None), [0.3, 0.2, 0.1, 0.1, 0.1, 0.2])
+
+    device = FarMisses(policy, 6, sets=SETS)
+    device.far_sets = far_sets
+    found = run_policy_plan(device, device.line)[0]
+    if len(far_sets) == 1:
+        assert weights_of(found) == pytest.approx([0.3, 0.2, 0.1, 0.1, 0.1, 0.2], abs=0.02)
+    else:
+        assert found.status is Status.AMBIGUOUS and "cannot be read" in found.reason
+
+
 def test_one_way_and_no_cache(gpu_with):
     direct_mapped = Cache((1,) * 64, 32, 32, bits(5, 6), Policy(PolicyKind.LRU))
     for cache, status in ((direct_mapped, Status.NOT_FOUND), (None, Status.NOT_SUPPORTED)):

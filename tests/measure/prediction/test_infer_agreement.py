@@ -96,7 +96,7 @@ class TestLevels:
         at = np.flatnonzero(predicted == 0)[:30]
         wrong = sequence(predicted, changed(predicted, at), changed(predicted, at))
         counts = count_levels("global", NAMES, [wrong], ())
-        assert counts.wrong == {"l1": 60}
+        assert (counts.wrong, counts.misread) == ({"l1": 60}, {})
         reason = refutation([wrong], counts, 0)
         assert "30 are wrong in both runs: 0 predicted misses hit, 30 predicted hits miss" in reason
         assert f"access {at[0]} of sequence 1 (byte {at[0] * 32})" in reason
@@ -106,7 +106,9 @@ class TestLevels:
         predicted, rng = random_levels(), np.random.default_rng(3)
         runs = [changed(predicted, rng.choice(COUNT, 10, replace=False)) for _ in range(2)]
         misread = sequence(predicted, *runs)
-        assert refutation([misread], count_levels("global", NAMES, [misread], ()), 0) == ""
+        counts = count_levels("global", NAMES, [misread], ())
+        assert refutation([misread], counts, 0) == ""
+        assert 10 < sum(counts.misread.values()) <= sum(counts.wrong.values())
 
     def test_with_a_random_policy_the_share_counts(self):
         predicted, rng = random_levels(), np.random.default_rng(4)

@@ -9,6 +9,7 @@ from gpudissect.catalogue import load
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
+from gpudissect.measure.infer_confidence import EXACT
 from gpudissect.measure.tlb import plan_sets
 from gpudissect.measure.tlb.page_accesses import Undecided
 from gpudissect.simulation.cache.geometry import (
@@ -107,6 +108,16 @@ def test_two_levels_are_found_each_with_its_penalty(entries, page, times, wider,
     assert_level(first, entries, 1 << page, penalty)
     assert_level(second, entries * times, 1 << page + wider, penalty * 0.7 + 15)
     assert sizes(third) is None
+
+
+def test_a_page_that_never_leaves_the_first_tlb_is_no_entry_of_the_second():
+    """The order of victims names three ways: the fourth way of a set keeps its page."""
+    order = Policy(PolicyKind.ORDER, order=(1, 2, 3, 1))
+    before = Tlb((3, 3, 3, 4), 2 * MIB, Index(IndexKind.MODULO), order, 16.0)
+    found = estimates(gpu([before, tlb(40, 2 * MIB, policy=PolicyKind.FIFO)], 56.0), ["tlb.tlb_l2", "sets.tlb_l2"], 1)
+    entries, ways = found["tlb_l2", "entries"], found["tlb_l2", "ways"]
+    assert (entries.value, entries.low, entries.high, ways.value) == (40, 40, 41, 40)
+    assert max(entries.confidence, ways.confidence) < EXACT and "41 pages fit, but 1 hit" in entries.caveats[0]
 
 
 @given(entries=st.integers(4, 128), page=st.integers(16, 21), noise=noises)

@@ -121,7 +121,7 @@ def compiler_version() -> str:
     try:
         _, major, minor = nvrtc.nvrtcVersion()
     except RuntimeError as error:
-        message = "the CUDA run-time compiler (libnvrtc) was not found: pip install 'gpudissect[cuda13]'"
+        message = "the CUDA run-time compiler (libnvrtc) was not found: pip install '.[cuda13]'"
         raise DeviceError(message) from error
     return f"{major}.{minor}"
 
@@ -143,7 +143,7 @@ def choose_arch(major: int, minor: int, known: tuple[int, ...]) -> str:
     compatible = [arch for arch in known if arch // 10 == major and arch <= capability]
     if not compatible:
         older = major < 8 and bool(known) and capability < min(known)
-        cure = "pip install 'gpudissect[cuda12]'" if older else "pip install --upgrade nvidia-cuda-nvrtc"
+        cure = "pip install '.[cuda12]'" if older else "pip install --upgrade nvidia-cuda-nvrtc"
         raise DeviceError(
             f"this CUDA compiler ({compiler_version()}) has no code for compute capability {major}.{minor}: {cure}"
         )

@@ -8,7 +8,7 @@ from gpudissect.errors import DeviceError
 
 SIMULATED_HINT = ", or use a simulated GPU such as sim:gtx980"
 _NO_DRIVER = f"no NVIDIA driver (libcuda was not found): install it{SIMULATED_HINT}"
-_NO_PACKAGE = "the CUDA packages are missing: pip install 'gpudissect[cuda13]' (or [cuda12] for drivers before R580)"
+_NO_PACKAGE = "the CUDA packages are missing: pip install '.[cuda13]' (or [cuda12] for drivers before R580)"
 _NO_GPU = "the NVIDIA driver finds no GPU: is it visible here (CUDA_VISIBLE_DEVICES, container flags)?"
 
 
@@ -31,7 +31,7 @@ def start_driver() -> Any:
         supported, needed = dotted_version(version), dotted_version(driver.CUDA_VERSION)
         raise DeviceError(
             f"the NVIDIA driver is for CUDA {supported}, the CUDA packages for {needed}: "
-            "update the driver, or pip install 'gpudissect[cuda12]'"
+            "update the driver, or pip install '.[cuda12]'"
         )
     return driver
 

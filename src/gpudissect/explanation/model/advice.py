@@ -53,7 +53,7 @@ def full_waves(trial: Trial) -> Iterator[Advice]:
     time = larger.predict(trial.resident, largest_carveout=False).nanoseconds - start
     if waves < 1:
         text = f"Divide the work into at least {capacity} blocks, with less work per block"
-        evidence = f"upper limit: {blocks / whole:.0%} of the predicted time of {whole} blocks"
+        evidence = f"upper limit: {blocks}/{whole} of the predicted time of {whole} blocks"
     else:
         text = f"Use a grid of {whole} blocks with less work per block, or {capacity} blocks and a grid-stride loop"
         evidence = f"predicted: {blocks / whole:.0%} of the time of {whole} blocks"

@@ -88,7 +88,7 @@ def card_of(*results: Result) -> Card:
     """
     if len({result.device.name for result in results}) != 1:
         names = " and ".join(dict.fromkeys(result.device.name for result in results))
-        raise UsageError(f"results of different GPUs: {names}; give those of one")
+        raise UsageError(f"results of different GPUs: {names}; --machine and --against each take results of one GPU")
     values = {
         (each.element, each.attribute): float(each.value)
         for result in results

@@ -13,6 +13,7 @@ from gpudissect.workload import Bounds, Path
 
 MIN_STEP_RATIO, MIN_STEP_CYCLES = 1.10, 5.0  # medians further apart than both are two plateaus
 MIN_PURE_SHARE = 0.97  # of a footprint's samples that lie on one plateau, for the footprint to count as served there
+MIN_MIXED_SHARE = 0.1  # of some footprint's samples around the centre of a plateau; fewer are delayed accesses
 MAX_PLATEAU_DEVIATION = 0.22  # relative distance of a sample from the median of its plateau
 UNKNOWN_BELOW_MISSES = (0.30, 0.08)  # band of unknown accesses below the fastest misses, in shares of the gap
 UNKNOWN_ABOVE_MISSES = 0.15  # distance above the slowest misses, in shares of the distance from hits to misses
@@ -48,9 +49,9 @@ def plateau_of(points: Sequence[tuple[int, int]], samples: Sequence[Array]) -> P
 def find_plateaus(points: Sequence[tuple[int, int]], samples: Sequence[Array]) -> list[Plateau]:
     """Split a sweep over footprints and strides into plateaus, fastest first.
 
-    `samples[i]` are cycles of single accesses at `points[i]`. The median of a chain always lies on some plateau (an
-    even mixture jumps from one to the next), so plateaus are groups of medians with a gap between them. A chain that
-    mixes two plateaus defines neither.
+    `samples[i]` are cycles of single accesses at `points[i]`. The median of a chain lies on some plateau, so plateaus
+    are groups of medians with a gap between them; that of an even mixture may be a single delayed access between two
+    plateaus, and is none. A chain that mixes two plateaus defines neither.
     """
     medians = [float(np.quantile(cycles, 0.5, method="lower")) for cycles in samples]  # never between two plateaus
     groups: list[list[int]] = []
@@ -64,7 +65,10 @@ def find_plateaus(points: Sequence[tuple[int, int]], samples: Sequence[Array]) -
     for group in map(sorted, groups):
         centre = float(np.quantile([medians[i] for i in group], 0.5, method="lower"))
         reach = max(MAX_PLATEAU_DEVIATION * centre, MIN_STEP_CYCLES)
-        pure = [i for i in group if np.mean(np.abs(samples[i] - centre) <= reach) >= MIN_PURE_SHARE]
+        shares = {i: float(np.mean(np.abs(samples[i] - centre) <= reach)) for i in group}
+        if max(shares.values()) < MIN_MIXED_SHARE:
+            continue
+        pure = [i for i, share in shares.items() if share >= MIN_PURE_SHARE]
         # Faster accesses were served by a nearer level. Where no chain is pure, slower ones do not belong either.
         slowest = np.inf if pure else centre + reach
         members = pure or group

@@ -158,13 +158,8 @@ class _Run(NamedTuple):
         return following, score + (self.misses[following] if following < len(self.lines) else 0.0)
 
     def _walk(self, order: Sequence[int], start: int) -> tuple[int, float]:
-        position, score, place, contents = (
-            self.start,
-            self.fill + self.misses[self.start],
-            start,
-            list(range(self.ways)),
-        )
-        count = 0
+        position, score = self.start, self.fill + self.misses[self.start]
+        place, contents, count = start, list(range(self.ways)), 0
         while position < len(self.lines):
             way = order[place] - 1
             victim, contents[way] = contents[way], self.lines[position]

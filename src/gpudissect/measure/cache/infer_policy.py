@@ -103,13 +103,8 @@ def agreement(predicted: Outcomes, observed: Outcomes) -> float:
     return float(np.mean(predicted[known] == observed[known])) if known.any() else 0.0
 
 
-def count_repeated_errors(predicted: Outcomes, first: Outcomes, second: Outcomes) -> int:
-    """Accesses predicted wrong in both of two runs: next to none if the policy is right."""
-    return count_common_errors((predicted, first), (predicted, second))
-
-
 def count_common_errors(*runs: tuple[Outcomes, Outcomes]) -> int:
-    """Accesses predicted wrong in each of some runs, given as pairs of predicted and observed outcomes."""
+    """Accesses predicted wrong in every run (predicted and observed outcomes); few if the policy is right."""
     wrong = [(observed != UNKNOWN) & (observed != predicted) for predicted, observed in runs]
     return int(np.sum(np.all(wrong, axis=0)))
 
@@ -252,25 +247,22 @@ class RandomPolicyFit:
     by_order: bool  # whether a victim depends on the one before it
 
 
+def unevenness(counts: Array) -> float:
+    """Nats by which unequal probabilities explain counts better than equal ones, less what the parameters cost."""
+    n, some = int(counts.sum()), counts[counts > 0].astype(float)
+    return float(np.sum(some * np.log(some * counts.size / max(n, 1)))) - 0.5 * (counts.size - 1) * log(max(n, 1))
+
+
 def fit_random_policy(victims: Victims, ways: int) -> RandomPolicyFit:
     """Weights of the ways, and whether they alone explain the victims. Raises `ValueError` without victims."""
     n = victims.ways.size
     if n == 0:
         raise ValueError("no line was ever replaced")
-
-    def gain(numbers: Array) -> float:
-        """Nats by which unequal frequencies explain the numbers better, less what the parameters cost."""
-        counts = np.bincount(numbers, minlength=ways).astype(float)
-        counts = counts[counts > 0]
-        return float(np.sum(counts * np.log(counts * ways / n))) - 0.5 * (ways - 1) * log(n)
-
-    by_way, by_age = gain(victims.ways), gain(victims.ages)
+    by_way, by_age = (unevenness(np.bincount(each, minlength=ways)) for each in (victims.ways, victims.ages))
     max_stray = max(MIN_LEAD_NATS, MAX_STRAY_NATS * n)
     pairs = np.bincount(victims.ways[:-1] * ways + victims.ways[1:], minlength=ways * ways).reshape(ways, ways)
     independent = np.outer(pairs.sum(axis=1), pairs.sum(axis=0)) / max(1, n - 1)
     some = pairs > 0
     by_order = float(np.sum(pairs[some] * np.log(pairs[some] / independent[some]))) - 0.5 * (ways - 1) ** 2 * log(n)
     weights = np.bincount(victims.ways, minlength=ways).astype(float) / n
-    return RandomPolicyFit(
-        weights, by_way > MIN_LEAD_NATS, by_age > max_stray and by_age > by_way, by_order > max_stray
-    )
+    return RandomPolicyFit(weights, by_way > MIN_LEAD_NATS, by_age > max(max_stray, by_way), by_order > max_stray)

@@ -42,9 +42,7 @@ MIN_PARTITION_PROBES, MAX_PARTITION_CHAINS = 16384, 4
 METHOD = "largest footprint without a steady-state miss"
 PARTITION_METHOD = "share of random lines resident at any one time"
 TWICE_NEAR = "twice the near partition; the residency of the far one lies within the bracket"
-MAYBE_NEAR = (
-    "first accesses show near and far lines, but no hits in a far partition: this may be the near partition alone"
-)
+MAYBE_NEAR = "lines are near or far, but no hits in a far partition were found: this may be the near partition alone"
 
 
 def capacity_of(element: str) -> Key[int | None]:
@@ -225,10 +223,8 @@ def _partition_sizes(level: Level, far: FarPartition, line: int, bench: Bench) -
 def _partition(attribute: str, size: ResidentBytes, evidence: tuple[str, ...], *caveats: str) -> Estimate:
     grain = 1 << max(int(size.error), 1).bit_length() - 1
     low, high = int(size.low // grain) * grain, int(-(-size.high // grain)) * grain
-    caveats = (f"rounded to {format_bytes(grain)}", *caveats)
-    return found(
-        "l2", attribute, round(size.size / grain) * grain, low, high, BRACKETED, PARTITION_METHOD, evidence, caveats
-    )
+    value, caveats = round(size.size / grain) * grain, (f"rounded to {format_bytes(grain)}", *caveats)
+    return found("l2", attribute, value, low, high, BRACKETED, PARTITION_METHOD, evidence, caveats)
 
 
 def _add_stated_size(estimate: Estimate, bench: Bench) -> Estimate:

@@ -59,9 +59,8 @@ def dram_plan(bench: Bench, known: Known) -> Plan:
     size = stated_by_driver("dram", "capacity", "memory_size", bench)
     is_uniform = level is not None and level.home_partition is None
     stride = MIN_STRIDE if timing is not None else SPARSE_STRIDE
-    latency = yield from _cold_latency(
-        ("dram", "hit_latency"), NARROW_SPAN, timing, bench, is_uniform, min_stride=stride
-    )
+    emitted = ("dram", "hit_latency")
+    latency = yield from _cold_latency(emitted, NARROW_SPAN, timing, bench, is_uniform, min_stride=stride)
     if level is None or level.home_partition is None or timing is None:
         reason = "first accesses show no near and far lines"
         partitions = without(Status.NOT_FOUND, "dram", reason, "near_latency", "far_latency")
@@ -81,9 +80,7 @@ def dram_plan(bench: Bench, known: Known) -> Plan:
 def few_pages_plan(bench: Bench, known: Known) -> Plan:
     """Latency of memory and miss penalty of the L2 over a few pages, where 4 MiB are more than a few."""
     level, timing, tlb = level_of("l2", known), known[L2_TIMING], known[tlb_of("tlb_l1")]
-    if level is None or level.home_partition is not None or timing is None or tlb is None:
-        return Outcome()
-    if tlb.page_size >= MIN_LARGE_PAGE:
+    if not (level and timing and tlb) or level.home_partition or tlb.page_size >= MIN_LARGE_PAGE:
         return Outcome()
     span = min(FEW_PAGES * tlb.page_size, bench.info.limit(level.path))
     stride = max(MIN_STRIDE, 2 * (level.fetch.ahead or 0))  # so that no access hits what another one fetched ahead

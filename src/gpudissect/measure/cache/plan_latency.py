@@ -176,8 +176,7 @@ def latency_estimate(
     caveats: tuple[str, ...] = (),
 ) -> Estimate:
     """The estimate of a latency in cycles."""
-    low, high = latency.low, latency.high
-    return found(element, attribute, latency.cycles, low, high, confidence, method, evidence, caveats)
+    return found(element, attribute, latency.cycles, latency.low, latency.high, confidence, method, evidence, caveats)
 
 
 def scattered_chases(path: Path, bench: Bench, *seed_parts: str, chain_bytes: int = L2_CHAIN_BYTES) -> list[Chase]:

@@ -173,10 +173,8 @@ class _PolicyTest:
         """Validate an order of victims."""
         length = len(fit.order)
         if not fit.repeats:
-            reason = (
-                f"cold runs replace the same ways, and no order repeats within {round(fit.periods * length)} victims"
-            )
-            return self._not_found(reason)
+            victims = round(fit.periods * length)
+            return self._not_found(f"cold runs replace the same ways, and no order repeats within {victims} victims")
 
         def predicted(run: Observation) -> Outcomes:
             start = 0 if fit.restarts else infer_order.find_start(fit.order, self.ways, run, misread)
@@ -253,7 +251,12 @@ class _PolicyTest:
                 f"the same sequence misses at the same places again, and the closest, {closest.value}, "
                 f"predicts {share:.1%} of the accesses correctly"
             )
-        victims = yield from self._victims(misread)
+        for set_number in dict.fromkeys((self.first_set, *self.other_sets)):
+            victims = yield from self._victims(set_number, misread)
+            if victims is not None:
+                break
+        else:
+            return self._not_found("random comes closest, but in every set misses of some lines cannot be read")
         if victims.ways.size < self.ways:
             return self._not_found("random comes closest, but hardly a victim was observed clearly")
         fit = infer_policy.fit_random_policy(victims, self.ways)
@@ -271,13 +274,22 @@ class _PolicyTest:
         caveat = f"of {victims.ways.size} victims; ways numbered in the order in which they are filled"
         return self._found(Policy(PolicyKind.WEIGHTED, tuple(fit.weights.tolist())), caveat)
 
-    def _victims(self, misread: float) -> Ask[Victims]:
-        """Victims of runs from a cold set, until there are `VICTIMS` of them or `MAX_RUNS` runs."""
+    def _victims(self, set_number: int, misread: float) -> Ask[Victims | None]:
+        """Victims of runs from a cold set, until there are `VICTIMS` of them or `MAX_RUNS` runs.
+
+        None if some lines are unknown more often than others, as where a farther level serves their misses: a run ends
+        where such a line would be seen to be the victim.
+        """
         ways, ages = np.empty(0, np.int64), np.empty(0, np.int64)
         lap, laps = np.arange(self.ways + 1), max(1, min(MAX_RUN_LAPS, MAX_RUN_ACCESSES // (self.ways + 1)))
+        unknown = np.zeros(self.ways + 1, np.int64)
         for first in range(0, MAX_RUNS, RUNS_PER_BATCH):
-            runs = [_Run(lap, self.first_set, first + i, laps) for i in range(RUNS_PER_BATCH)]
+            runs = [_Run(lap, set_number, first + i, laps) for i in range(RUNS_PER_BATCH)]
             observed = yield from self._observe(runs)
+            lines = np.concatenate([run.lines[run.outcomes == infer_policy.UNKNOWN] for run in observed])
+            unknown += np.bincount(lines, minlength=self.ways + 1)
+            if infer_policy.unevenness(unknown) > infer_policy.MIN_LEAD_NATS:
+                return None
             batch = [infer_policy.infer_victims(run.before_unknown(), self.ways, misread) for run in observed]
             ways = np.concatenate([ways, *(victims.ways for victims in batch)])
             ages = np.concatenate([ages, *(victims.ages for victims in batch)])

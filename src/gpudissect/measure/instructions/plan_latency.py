@@ -9,7 +9,7 @@ import numpy as np
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_l2_partitions import MIN_RELATIVE_DISTANCE
 from gpudissect.measure.infer_confidence import TIMED
-from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT, Latency, lap_latency
+from gpudissect.measure.infer_latency import Latency, lap_latency
 from gpudissect.measure.instructions.infer_issue import Lifetimes, NearFarLatency, median_duration, near_far_latency
 from gpudissect.measure.instructions.instructions import (
     ALL_SMS,
@@ -79,7 +79,6 @@ def _latency_of_difference(kind: Kind, pattern: Mix) -> Ask[tuple[Latency, tuple
     long, short = durations[:REPETITIONS], durations[REPETITIONS:]
     estimate = float(np.median(long)) / pattern.instructions
     min_error = MIN_ERROR_CYCLES if kind.resident else MIN_MEMORY_ERROR * estimate
-    min_error += (ERROR_AMPLIFICATION - 1) * MAX_CLOCK_DRIFT * estimate
     latency = lap_latency(long, bodies[0].instructions, short, bodies[1].instructions, min_error)
     return latency, tuple(map(digest, mixes))
 

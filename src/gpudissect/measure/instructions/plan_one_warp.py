@@ -11,11 +11,7 @@ from gpudissect.measure.infer_confidence import TIMED, UNTRIED
 from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT
 from gpudissect.measure.instructions.infer_issue import LoadsInFlight, in_flight, loads_in_flight, median_duration
 from gpudissect.measure.instructions.instructions import KINDS, Kind, in_warps, pattern_of, shorter, why_unsupported
-from gpudissect.measure.instructions.plan_latency import (
-    ERROR_AMPLIFICATION,
-    MIN_ERROR_CYCLES,
-    instruction_latency_of,
-)
+from gpudissect.measure.instructions.plan_latency import ERROR_AMPLIFICATION, MIN_ERROR_CYCLES, instruction_latency_of
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction, Mix, Step
@@ -109,9 +105,7 @@ def _loads_estimate(kind: Kind, loads: LoadsInFlight, evidence: tuple[str, ...])
     return found(kind.element, attribute, loads.limit, loads.low, loads.high, UNTRIED, LOADS_METHOD, evidence)
 
 
-def _differences(
-    pairs: Sequence[tuple[Mix, ...]],
-) -> Ask[tuple[list[float], list[float], tuple[str, ...]]]:
+def _differences(pairs: Sequence[tuple[Mix, ...]]) -> Ask[tuple[list[float], list[float], tuple[str, ...]]]:
     """Cycles per instruction from each pair of a long and a short mix, their errors, and the evidence."""
     mixes = [replace(mix, repetition=k) for pair in pairs for mix in pair for k in range(REPETITIONS)]
     traces = yield mixes

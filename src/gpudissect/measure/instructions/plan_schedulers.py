@@ -10,13 +10,7 @@ from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.infer_confidence import SCHEDULERS, UNTRIED
 from gpudissect.measure.instructions.infer_issue import Lifetimes
 from gpudissect.measure.instructions.infer_schedulers import Schedulers, rounds_of, schedulers_of
-from gpudissect.measure.instructions.instructions import (
-    LONG_BODY,
-    Kind,
-    max_warps,
-    registers_suffice,
-    why_unsupported,
-)
+from gpudissect.measure.instructions.instructions import LONG_BODY, Kind, max_warps, registers_suffice, why_unsupported
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction, Mix, Step

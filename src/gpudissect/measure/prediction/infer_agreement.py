@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import sqrt
 
@@ -64,6 +64,7 @@ class PathCounts(PredictionCounts):
     wrong: Mapping[str, int]  # number of the others by element: the nearest that hit or missed against the prediction
     assumed: tuple[str, ...] = ()  # assumptions of the simulation, a text each
     not_predicted: int = 0  # accesses without a prediction, because they depend on what is not known
+    misread: Mapping[str, int] = field(default_factory=dict)  # of the wrong, those right in the other run
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,7 @@ def count_levels(
     """Count over several sequences, both runs of each; `elements` are the levels by name, nearest first."""
     accesses = right = not_predicted = 0
     wrong: Counter[str] = Counter()
+    misread: Counter[str] = Counter()
     possible = []
     for each in sequences:
         possible.append((each.predicted == each.resampled)[each.comparable(each.resampled)])
@@ -143,12 +145,15 @@ def count_levels(
         for observed in each.observed:
             comparable, mistaken = int(each.comparable(observed).sum()), each.wrong(observed)
             accesses, right = accesses + comparable, right + comparable - int(mistaken.sum())
-            wrong.update(elements[level] for level in np.minimum(each.predicted, observed)[mistaken])
+            nearer = np.minimum(each.predicted, observed)
+            wrong.update(elements[level] for level in nearer[mistaken])
+            misread.update(elements[level] for level in nearer[mistaken & ~each.always_wrong])
     if not accesses:
         return NotPredicted(f"path {name}", "no access was clearly answered by one level")
     ordered = {element: wrong[element] for element in elements if wrong[element]}
     share = float(np.mean(np.concatenate(possible)))
-    return PathCounts(name, accesses, right, share, ordered, assumed, not_predicted)
+    once = {} if share < 1 else {element: misread[element] for element in elements if misread[element]}
+    return PathCounts(name, accesses, right, share, ordered, assumed, not_predicted, once)
 
 
 def refutation(sequences: Sequence[CheckedSequence], counts: PathCounts, level: int) -> str:

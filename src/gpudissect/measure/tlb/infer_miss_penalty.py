@@ -36,6 +36,7 @@ class MissCosts:
     in_order: tuple[float, ...]
     at_random: tuple[float, ...]
     evidence: tuple[str, ...]
+    held: int = 0  # pages that hit in the level before in every lap, whatever the order: they never reach this level
 
     @property
     def order_matters(self) -> bool:
@@ -56,7 +57,7 @@ class TlbLevel:
     miss: MissPenalty  # what distinguishes its misses
     costs: MissCosts  # their penalties when measured again
     page_size: int  # bytes that one entry covers
-    entries: int  # consecutive pages that all stay resident
+    entries: int  # consecutive pages that all stay resident, without those that the level before holds
     evidence: tuple[str, ...]  # digests of the workloads
 
 

@@ -45,14 +45,12 @@ class PageAccesses:
         self._base_cycles: dict[int, float] = {}  # of each page's line when its translation hits
         self._residuals: list[NDArray[np.float64]] = []
         self._differences: list[float] = []
-        self._shuffle_numbers = count(1)
+        self._shuffles = count(1)
         self._sm: int | None = None
 
     def penalties(self, chains: Sequence[Pages], laps: int = LAPS) -> Ask[list[Penalties]]:
         """Penalties of chains over these pages in random order."""
-        orders = [
-            self.bench.rng("pages", self.spacing, next(self._shuffle_numbers)).permutation(pages) for pages in chains
-        ]
+        orders = [self.bench.rng("pages", self.spacing, next(self._shuffles)).permutation(pages) for pages in chains]
         return (yield from self._run(orders, [self._offsets(order) for order in orders], laps))
 
     def visits(self, sequences: Sequence[Pages], laps: int, repetition: int = 0) -> Ask[list[Penalties]]:

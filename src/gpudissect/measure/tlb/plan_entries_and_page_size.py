@@ -154,7 +154,7 @@ class _Search:
             if isinstance(slower, str):
                 return slower
         costs = yield from self.repeat_costs(self.overflow(entries, page), page, miss)
-        return TlbLevel(miss, costs, page, entries, (*self.evidence, *costs.evidence))
+        return TlbLevel(miss, costs, page, entries - costs.held, (*self.evidence, *costs.evidence))
 
     def in_order(self, entries: int, page: int, miss: MissPenalty) -> Ask[tuple[Penalties, MissPenalty | str]]:
         """Penalties of pages in order, and that of a miss among them, or why they do not miss a TLB.
@@ -285,6 +285,7 @@ class _Search:
         """Penalties of a chain of which every page misses, each measured several times from the beginning."""
         costs: tuple[list[float], list[float]] = ([], [])
         evidence: list[str] = []
+        held = [pages.size]
         for repetition in range(1, COST_ROUNDS + 1):
             again = PageAccesses(page, self.bench, repetition)
             at_random = yield from again.penalties([pages])
@@ -292,9 +293,10 @@ class _Search:
             evidence += again.evidence
             for cycles, (penalties,) in zip(costs, (in_order, at_random), strict=True):
                 by_page = np.median(penalties, axis=0)  # single accesses are delayed by chance
+                held.append(int(np.sum(by_page < self.last_miss.threshold)) if self.last_miss else 0)
                 if (slow := by_page[by_page >= miss.threshold]).size:
                     cycles.append(float(np.median(slow)))
-        return MissCosts(tuple(costs[0]), tuple(costs[1]), tuple(evidence))
+        return MissCosts(tuple(costs[0]), tuple(costs[1]), tuple(evidence), min(held))
 
 
 def _halves(count: int) -> Pages:
@@ -309,17 +311,24 @@ def _halves(count: int) -> Pages:
 def _estimates(element: str, level: TlbLevel, last: TlbLevel | None, certain: bool) -> tuple[Estimate, ...]:
     entries, page = level.entries, level.page_size
     slack = 2 * (entries // MAX_EXACT_ENTRIES)
-    low, high = entries - slack, entries + slack
+    low, high = entries - slack, entries + level.costs.held + slack
     if entries > MAX_EXACT_ENTRIES:
         high = math.ceil(entries * (1 + MAX_UNUSED_SHARE))
     origin = METHOD, level.evidence
-    counted, sized = (EXACT if sure else BRACKETED for sure in (certain and entries <= MAX_EXACT_ENTRIES, certain))
+    is_exact = certain and entries <= MAX_EXACT_ENTRIES and not level.costs.held
+    counted, sized = (EXACT if sure else BRACKETED for sure in (is_exact, certain))
     return (
-        found(element, "entries", entries, low, high, counted, *origin),
+        found(element, "entries", entries, low, high, counted, *origin, held_pages(level)),
         found(element, "page_size", page, page, page, sized, *origin, ("what one entry covers",)),
         _reach_estimate(level, element, low, high, counted),
         _penalty_estimate(element, level, last),
     )
+
+
+def held_pages(level: TlbLevel) -> tuple[str, ...]:
+    """The caveat about pages that the level before holds; empty without such pages."""
+    held = level.costs.held
+    return (f"{level.entries + held} pages fit, but {held} hit in every lap in the TLB before",) if held else ()
 
 
 def _reach_estimate(level: TlbLevel, element: str, low: int, high: int, confidence: float) -> Estimate:

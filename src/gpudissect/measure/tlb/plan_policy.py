@@ -87,7 +87,8 @@ class _PolicySearch:
         if rivals:
             reason = f"{best} predicts {share:.1%} of the accesses, and so nearly do {', '.join(rivals)}"
             return ambiguous(reason=reason)
-        wrong = sum(infer_policy.count_repeated_errors(*each) for each in zip(predicted, first, second, strict=True))
+        pairs = [zip(predicted, run, strict=True) for run in (first, second)]
+        wrong = sum(infer_policy.count_common_errors(*each) for each in zip(*pairs, strict=True))
         max_wrong = infer_policy.max_repeated_errors(share, sum(each.size for each in predicted))
         if share < 1 - MAX_MISREAD_RATIO * misread or wrong > max_wrong:
             reason = f"predicts {share:.1%} of the accesses correctly and {wrong} wrongly in both runs"

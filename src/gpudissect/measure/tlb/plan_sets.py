@@ -15,7 +15,7 @@ from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL, EXACT
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.measure.tlb.infer_miss_penalty import TlbLevel, count_misses
 from gpudissect.measure.tlb.page_accesses import LAPS, PageAccesses, Pages, Undecided, memory_limit
-from gpudissect.measure.tlb.plan_entries_and_page_size import MAX_EXACT_ENTRIES, tlb_of
+from gpudissect.measure.tlb.plan_entries_and_page_size import MAX_EXACT_ENTRIES, held_pages, tlb_of
 from gpudissect.simulation.cache.index import canonical, matrix
 from gpudissect.vocabulary import TLBS
 
@@ -106,7 +106,10 @@ class _SetSearch:
                 page += 1  # it is in a set that is not full yet; full ones stay as they are
         if len(set_of) < page or sum(map(len, sets)) != len(resident):
             raise Undecided(f"of {page} pages {page - len(set_of)} could not be assigned to a set")
-        ways = tuple(map(len, sets))
+        ways, held = tuple(map(len, sets)), self.level.costs.held
+        if held and len(sets) > 1:
+            raise Undecided(f"{held} of the pages hit in the TLB before, and it is not known in which set they are")
+        ways = (ways[0] - held,) if held else ways
         overflow = (yield from self._overflow(page - 1)) if len(set(ways)) > 1 else ()
         return TlbSets(ways, tuple(set_of[each] for each in range(page)), self.evidence, overflow)
 
@@ -160,9 +163,10 @@ class _SetSearch:
 
 def _estimates(element: str, sets: TlbSets, level: TlbLevel) -> tuple[Estimate, ...]:
     ways, count, total = tuple(sorted(sets.ways, reverse=True)), len(sets.ways), sum(sets.ways)
-    origin, reach = (EXACT, METHOD, sets.evidence), total * level.page_size
+    held = held_pages(level)
+    origin, reach = (BRACKETED if held else EXACT, METHOD, sets.evidence), total * level.page_size
     equal = ways[0] if len(set(ways)) == 1 else None
-    overflow = _overflow_caveat(sets, level.entries)
+    overflow = (*held, *_overflow_caveat(sets, level.entries))
     estimates = (
         found(element, "sets", count, count, count, *origin, overflow),
         found(element, "ways", equal or ways, equal, equal, *origin, overflow),
