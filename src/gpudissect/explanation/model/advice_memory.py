@@ -169,6 +169,10 @@ def combined_atomics(trial: Trial) -> Iterator[Advice]:
     yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
 
 
+STACK = ("[R1]", "[R1+")
+"""Addresses at constant places of the stack: of spilled registers, and of arrays with constant indices."""
+
+
 def no_local_memory(trial: Trial) -> Iterator[Advice]:
     """No local-memory accesses: neither spills nor arrays with variable indices."""
     uses, stack = trial.program.uses, trial.program.kernel.stack_bytes
@@ -177,12 +181,14 @@ def no_local_memory(trial: Trial) -> Iterator[Advice]:
         return
     work = [line.executed * line.issue_cycles if line.unit == "lsu" else 0.0 for line in trial.lines]
     share = sum(work[index] for index in spills) / sum(work)
-    text = (
-        f"Avoid local memory ({format_bytes(stack)} per thread): fewer live values, a larger limit of registers "
-        f"(__launch_bounds__, -maxrregcount), arrays with constant indices; such as {trial.places(spills)}"
-    )
+    operands = [trial.program.instructions[index].operands for index in spills]
+    if any(not any(each.startswith(STACK) for each in some) for some in operands):
+        how = "arrays with constant indices (unroll their loops), smaller ones, or arrays in shared memory"
+    else:
+        how = "fewer live values, or a larger limit of registers (__launch_bounds__, -maxrregcount)"
+    text = f"Avoid local memory ({format_bytes(stack)} per thread): {how}; such as {trial.places(spills)}"
     count = sum(float(trial.executed[index]) for index in spills)
-    evidence = f"{count:.3g} accesses of each warp, {share:.0%} of the work of the LSU pipe; upper limit: assumes none"
+    evidence = f"{count:.0f} accesses of each warp, {share:.0%} of the work of the LSU pipe; upper limit: assumes none"
     yield Advice(text=text, gain=trial.gain_of(trial.without(spills)), is_limit=True, evidence=evidence)
 
 

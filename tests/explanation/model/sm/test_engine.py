@@ -288,3 +288,11 @@ def test_a_sampled_load_looks_up_the_l1_if_it_makes_a_request():
     steps = (replace(load("l2", waits=1), access=0, in_sm=0.0, predicated_on=0.25),)
     found = run(SM, Work(steps, (np.zeros(8, dtype=np.int64),), 1, 1, 1, replace(sample, new=0 * sample.new)))
     assert found.l1_counts[0].tolist() == [2, 1, 1, 1]
+
+
+def test_missing_iterations_add_requests_and_keep_their_misses():
+    """An instruction outside loops has as many requests in both runs, and by chance more misses in one."""
+    whole, shorter = (run_sampled([[line] for line in range(count)], 64) for count in (20, 10))
+    whole = replace(whole, l1_counts=np.array([[20.0, 10, 12, 30], [5, 5, 5, 20]]))
+    shorter = replace(shorter, waited=whole.waited, l1_counts=np.array([[10.0, 8, 9, 20], [5, 1, 1, 4]]))
+    assert whole.with_more(shorter, 4.0).l1_counts.tolist() == [[60, 30, 36, 90], [5, 5, 5, 20]]

@@ -130,10 +130,14 @@ class Run:
     released: int = 0  # warps that waited for an arrival at a barrier in memory which no path has
 
     def with_more(self, fewer: "Run", times: float) -> "Run":
-        """This run plus `times` the waits and requests that it has more than `fewer`, a run with fewer iterations."""
-        pairs = ((self.waited, fewer.waited), (self.l1_counts, fewer.l1_counts))
-        waited, l1_counts = (now + times * np.maximum(now - before, 0.0) for now, before in pairs)
-        return replace(self, waited=waited, l1_counts=l1_counts)
+        """This run plus `times` the waits and requests that it has more than `fewer`, a run with fewer iterations.
+
+        The shares of the requests that miss the L1 remain those of this run.
+        """
+        waited = self.waited + times * np.maximum(self.waited - fewer.waited, 0.0)
+        requests = self.l1_counts[:, :1]
+        more = times * np.maximum(requests - fewer.l1_counts[:, :1], 0.0) / np.maximum(requests, 1.0)
+        return replace(self, waited=waited, l1_counts=self.l1_counts * (1 + more))
 
     @property
     def cycles(self) -> int:
