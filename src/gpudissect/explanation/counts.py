@@ -38,6 +38,30 @@ def _tolerance(value: float) -> float:
     return _ROUNDING + _RELATIVE * abs(value) if math.isfinite(value) else 0.0
 
 
+class _Total:
+    """A sum of numbers, some of which may be infinite, all with one sign."""
+
+    __slots__ = ("finite", "infinite", "limit")
+
+    def __init__(self) -> None:
+        self.finite, self.infinite, self.limit = 0.0, 0, math.inf
+
+    def add(self, value: float, times: int = 1) -> None:
+        if math.isinf(value):
+            self.infinite, self.limit = self.infinite + times, value
+        else:
+            self.finite += times * value
+
+    def replace(self, before: float, after: float) -> None:
+        self.add(before, -1)
+        self.add(after)
+
+    def without(self, value: float) -> float:
+        """The sum of all numbers but this one."""
+        others = self.infinite - math.isinf(value)
+        return self.limit if others else self.finite - (0.0 if math.isinf(value) else value)
+
+
 class Sums:
     """Equations of counts: each a sum of non-negative unknowns with a known result."""
 
@@ -84,9 +108,15 @@ class Sums:
             number = waiting.popleft()
             queued.discard(number)
             terms, result = self.rows[number]
+            least, most = _Total(), _Total()  # of the terms
+            for unknown, factor in terms.items():
+                at_low, at_high = self._ends(unknown, factor)
+                least.add(at_low)
+                most.add(at_high)
             for unknown, factor in terms.items():
                 steps += 1
-                rest_low, rest_high = self._range(terms, unknown)
+                at_low, at_high = self._ends(unknown, factor)
+                rest_low, rest_high = least.without(at_low), most.without(at_high)
                 ends = sorted(((result - rest_low) / factor, (result - rest_high) / factor))
                 low, high = max(self.low[unknown], ends[0]), min(self.high[unknown], ends[1])
                 if low > high:
@@ -95,6 +125,8 @@ class Sums:
                     low = high = max(0.0, (low + high) / 2)
                 if self._gain(unknown, low, high):
                     self.low[unknown], self.high[unknown] = low, high
+                    least.replace(at_low, self._ends(unknown, factor)[0])
+                    most.replace(at_high, self._ends(unknown, factor)[1])
                     new = [n for n in self._rows_of[unknown] if n not in queued]
                     waiting += new
                     queued.update(new)
@@ -109,13 +141,10 @@ class Sums:
             or high + max(_RELATIVE * abs(high), _STEP) < self.high[unknown]
         )
 
-    def _range(self, terms: Terms, without: int) -> tuple[float, float]:
-        low = high = 0.0
-        for unknown, factor in terms.items():
-            if unknown != without:
-                at_low, at_high = factor * self.low[unknown], factor * self.high[unknown]
-                low, high = (low + at_low, high + at_high) if factor > 0 else (low + at_high, high + at_low)
-        return low, high
+    def _ends(self, unknown: int, factor: float) -> tuple[float, float]:
+        """The least and the most that a term can be."""
+        low, high = factor * self.low[unknown], factor * self.high[unknown]
+        return (low, high) if factor > 0 else (high, low)
 
     def solve(self) -> tuple[Count, ...]:
         """Each unknown: what the equations determine together is exact, the others are least squares within bounds."""
