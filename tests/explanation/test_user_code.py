@@ -91,10 +91,10 @@ def test_a_template_without_an_instance_is_no_kernel(tmp_path):
 def test_without_nvrtc_and_nvcc_both_ways_to_a_compiler_are_named(files, monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     monkeypatch.setattr("gpudissect.explanation.user_code.run_tool", failing)
-    with pytest.raises(KernelFailed, match=r"no compiler of the host.*gpudissect\[cuda13\]"):
+    with pytest.raises(KernelFailed, match=r"no compiler of the host.*\.\[cuda13\]"):
         read_user_code(files / "k.cu", FLOAT, "sm_90")
     monkeypatch.setattr("gpudissect.explanation.user_code.find_tool", failing)
-    with pytest.raises(DeviceError, match=r"gpudissect\[cuda13\]"):
+    with pytest.raises(DeviceError, match=r"\.\[cuda13\]"):
         read_user_code(files / "k.cu", FLOAT, "sm_90")
 
 

@@ -84,7 +84,7 @@ def _compile(
             text, lowered = compile_ptx(source, file.name, f"{virtual}a", [file.parent], options, instance)
         return text, lowered, {"nvrtc": compiler_version()}
     except ImportError:
-        reason: GpudissectError = DeviceError("NVRTC is missing: pip install '.[cuda13]' in a clone of gpudissect")
+        reason: GpudissectError = DeviceError("NVRTC is missing: pip install '.[cuda13]'")
     except MissingHeader as error:
         reason = error
     return _compile_with_nvcc(file, virtual, options, reason), None, {"nvcc": _version("nvcc")}
