@@ -185,7 +185,7 @@ def test_several_kernels_need_a_name(files, gpudissect, error_of) -> None:
         (("profile.json", "--kernel", "other", "--machine", H200), ("divergent", "other")),
         (("profile.json", "--profile", "profile.json"), ("leave out --profile",)),
         (("profile.json",), ("--machine", "gpudissect discover")),
-        (("profile.json", "--machine", H200, "--machine", H100), ("H200", "H100", "those of one")),
+        (("profile.json", "--machine", H200, "--machine", H100), ("H200", "H100", "of one GPU")),
         (("profile.json", "--machine", "profile.json"), ("profile.json", "profile of a kernel", "as FILE")),
         ((H200, "--machine", H200), ("h200.json", "result of discover", "as --machine")),
         (("profile.json", "--machine", H200, "--gate", "spils == 0"), ("spils", "did you mean spills?")),
