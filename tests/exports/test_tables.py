@@ -67,7 +67,7 @@ def test_series_as_csv_and_parquet(h200):
 
 def test_without_pyarrow_the_extra_is_named(monkeypatch, h200):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(UsageError, match="gpudissect\\[parquet\\]"):
+    with pytest.raises(UsageError, match=r"\.\[parquet\]"):
         export(h200, "parquet")
 
 
