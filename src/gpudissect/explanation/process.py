@@ -3,7 +3,6 @@
 A kernel may crash or never end. Then what was measured is in the folder, and the process ends with its context.
 """
 
-import itertools
 import json
 import os
 import signal
@@ -36,7 +35,7 @@ from gpudissect.explanation.jobs import Answer, Job, Measured, Step
 from gpudissect.explanation.line_sample import RECORD_BYTES
 from gpudissect.explanation.profile import Gpu, Point, Results
 from gpudissect.explanation.sampling import PLACES, Plan, most_typical, plan_samples
-from gpudissect.explanation.windows import TRACE_ARRAYS, skips, write_trace
+from gpudissect.explanation.windows import TRACE_ARRAYS, skips
 from gpudissect.units import WARP_SIZE
 
 _WARM_UP_S = 0.1
@@ -300,20 +299,21 @@ class JobRunner:
 
     def _record_plan(self, kernel: UserKernel, start: Callable[[], None], plan: Plan, number: int) -> None:
         """Trace the warps of a plan, in several launches if they make more accesses than are kept."""
-        slots = len(plan.places())
-        left = [np.zeros(slots, np.uint64)]
-        for turn in itertools.count():
-            self._run_traced(kernel, start, plan, left.pop(0))
-            found = {}
-            for name in TRACE_ARRAYS:
-                address, size = kernel.array(self._job.trace[name])
-                found[name] = self._context.download(address, size // MAX_WARPS * slots)
-            write_trace(jobs.trace_file(self._folder, number, turn), found)
-            if not turn and not self._job.is_traced_in_order:
-                totals = found["cursors"].view(np.uint32)[::2].astype(np.int64)
-                left = skips(totals, plan.accesses)
-            if not left:
-                return
+
+        def record(turn: int, skipped: NDArray[np.uint64]) -> dict[str, Any]:
+            self._run_traced(kernel, start, plan, skipped)
+            places = {name: kernel.array(self._job.trace[name]) for name in TRACE_ARRAYS}
+            found: dict[str, Any] = {
+                name: self._context.download(address, size // MAX_WARPS * skipped.size)
+                for name, (address, size) in places.items()
+            }
+            np.savez(jobs.trace_file(self._folder, number, turn), **found)
+            return found
+
+        cursors = record(0, np.zeros(len(plan.places()), np.uint64))["cursors"].view(np.uint32)
+        if not self._job.is_traced_in_order:
+            for turn, skipped in enumerate(skips(cursors[::2].astype(np.int64), plan.accesses), start=1):
+                record(turn, skipped)
 
     def _sample_lines(self) -> None:
         with self._loaded(jobs.SAMPLED) as kernel:

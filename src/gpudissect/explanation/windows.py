@@ -4,7 +4,7 @@ A launch records at most as many accesses of a warp as the arrays hold. Warps th
 launches, which skip different numbers of accesses.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,12 +71,6 @@ def read_warps(folder: Path, measured: Measured, tracing: Traced, sizes: Sequenc
             recorded = _Recorded(block, warp, trace, numbers, total, visits.overflow_count)
             found.append(_thinned(recorded, plan.accesses, in_order=tracing.has_barriers))
     return tuple(_warps(found, in_order=tracing.has_barriers))
-
-
-def write_trace(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write the arrays of a traced launch, `TRACE_ARRAYS`."""
-    cursors, accesses, visits, addresses, skips = (arrays[name] for name in TRACE_ARRAYS)
-    np.savez(path, cursors=cursors, accesses=accesses, visits=visits, addresses=addresses, skips=skips)
 
 
 def _load(path: Path) -> dict[str, Any]:

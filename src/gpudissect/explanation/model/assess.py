@@ -171,7 +171,7 @@ class Assessment:
         """
         found = self.l1_bytes(resident, largest_carveout=largest_carveout) if l1_bytes is None else l1_bytes
         lines = found // LINE
-        replaced = self.sample.replaced(self._lines_in_l2(resident))
+        replaced = self._replaced(resident)
         behind = self._behind_l2(replaced)
         requests = self.requests if requests is None else requests
         sample = replace(self.sample, new=np.where(replaced, self.sample.sectors, self.sample.new))
@@ -187,18 +187,22 @@ class Assessment:
         kernel = (self.program, self.path, self.costs, requests, after, sample)
         return predict(*kernel, self.card, self.launch, resident, lines)
 
-    def _lines_in_l2(self, resident: int) -> float:
-        """Room in the L2 for lines of each block that runs at once, or no limit if blocks hardly write what they touch.
+    def _replaced(self, resident: int) -> NDArray[np.bool_]:
+        """Lines of the sample's requests that the L2 has replaced while so many blocks share each SM."""
+        capacity = self.card.values.get(("l2", "capacity"))
+        if capacity is None or not self._is_written:
+            return np.zeros(self.sample.number.size, dtype=bool)
+        return self.sample.replaced(capacity / (LINE * min(self.card.sms * resident, self.launch.blocks)))
+
+    @cached_property
+    def _is_written(self) -> bool:
+        """Whether blocks write a part of the lines that they touch, and so compete for room in the L2.
 
         Lines that are only read stay longer: of a kernel with 70 MB of them, 57 % of the requests hit (H100).
         """
-        l2, sample = self.card.l2, self.sample
         stores = [index for index, access in enumerate(self.facts.accesses) if access.kind == "store"]
-        written = np.isin(sample.number, sample.number[np.isin(sample.access, stores)])
-        if l2 is None or not written.size or written.mean() < MIN_WRITTEN:
-            return float("inf")
-        capacity = l2.partition_bytes * (max(l2.partition_of_sm) + 1)
-        return capacity / (LINE * min(self.card.sms * resident, self.launch.blocks))
+        written = np.isin(self.sample.number, self.sample.number[np.isin(self.sample.access, stores)])
+        return bool(written.size) and float(written.mean()) >= MIN_WRITTEN
 
     def _behind_l2(self, replaced: NDArray[np.bool_]) -> dict[int, BehindL1]:
         """What becomes of the requests of accesses to lines that the L2 has replaced, by index of access."""

@@ -258,7 +258,7 @@ def predict(
 
 
 def _thinned(steps: Sequence[Step], path: Path) -> tuple[Step, ...]:
-    """Steps of a path that lacks turns of loops: what runs outside them takes less of the units that warps share.
+    """Steps of a path that lacks iterations of loops: what runs outside them takes less of the units that warps share.
 
     It is a greater part of the path than of the kernel, and would limit the path where it does not limit the kernel.
     """
