@@ -170,7 +170,7 @@ Published errors are not directly comparable, because kernels and GPUs differ:
 
 | predictor | method | kernels and GPUs | error |
 | --- | --- | --- | --- |
-| `explain` | simulated SM, measured values | these {kernels}, all occupancies | mean {mean}; last 12 unseen: 20 % |
+| `explain` | simulated SM, measured values | these {kernels}, all occupancies | mean {mean}; last 12 unseen: 17 % |
 | Huerta et al., MICRO 2025 | simulator of traces that models control bits | RTX A6000 | mean 14 % |
 | a pipeline model | analytic | 14 of Rodinia, over occupancies | mean 24 %; other models 27 to 136 % |
 | PPT-GPU, CAL 2019 | analytic models in a simulator | Rodinia, Parboil | within 10 % |
