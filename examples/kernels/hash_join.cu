@@ -49,10 +49,10 @@ extern "C" __global__ void __launch_bounds__(1024)
             bool is_match = entry >= 0 && keys[entry] == tuple.x;
             unsigned found = __ballot_sync(0xffffffffu, is_match);
             if (found) {
-                int base = 0;
-                if (lane == 0)
+                int base = 0, leader = __ffs(found) - 1;
+                if (lane == leader)
                     base = atomicAdd(&count, __popc(found));
-                base = __shfl_sync(0xffffffffu, base, 0);
+                base = __shfl_sync(0xffffffffu, base, leader);
                 int place = base + __popc(found & ((1u << lane) - 1));
                 if (is_match && place < capacity)
                     out[place] = make_uint2(payloads[entry], tuple.y);
