@@ -2,7 +2,7 @@
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ _ROUNDING = 0.5  # counts are integers
 _RELATIVE = 1e-9
 _STEP = 1e-6
 _MAX_STEPS = 20_000  # bounds that creep towards each other are left
-_SUM_WEIGHT = 1e-4
+_SUM_WEIGHT, _LAST_WEIGHT = 1e-4, 0.1
 _MAX_UNKNOWNS = 300
 """Of a group that equations link. Larger groups are not solved: the estimate of each unknown is its lower bound."""
 
@@ -146,13 +146,17 @@ class Sums:
         low, high = factor * self.low[unknown], factor * self.high[unknown]
         return (low, high) if factor > 0 else (high, low)
 
-    def solve(self) -> tuple[Count, ...]:
-        """Each unknown: what the equations determine together is exact, the others are least squares within bounds."""
+    def solve(self, last: Collection[int] = ()) -> tuple[Count, ...]:
+        """Each unknown: what the equations determine together is exact, the others are least squares within bounds.
+
+        Of equal sums, the estimate is that with the least of the unknowns `last`.
+        """
         self.determine()
         value, every = self._middle()
         for free in self._separate(every):
             low, high = np.array(self.low)[free], np.array(self.high)[free]
-            value[free] = np.clip(_estimate(*self._reduced(free, value)), low, high)
+            weights = np.where(np.isin(free, list(last)), 1 + _LAST_WEIGHT, 1.0)
+            value[free] = np.clip(_estimate(*self._reduced(free, value), weights), low, high)
         return tuple(map(Count, value.tolist(), self.low, self.high))
 
     def _middle(self) -> tuple[Array, NDArray[np.int64]]:
@@ -214,10 +218,10 @@ class Sums:
         return matrix, results
 
 
-def _estimate(matrix: Array, results: Array) -> Array:
+def _estimate(matrix: Array, results: Array, weights: Array) -> Array:
     """Of all non-negative least squares those of the least sum: loops that the assembler unrolled run unrolled."""
     scale = max(1.0, float(np.abs(results).max(initial=0.0)))
-    with_sum = np.vstack([matrix, np.full((1, matrix.shape[1]), _SUM_WEIGHT)])
+    with_sum = np.vstack([matrix, _SUM_WEIGHT * weights])
     return scale * non_negative_least_squares(with_sum, np.append(results / scale, 0.0))
 
 

@@ -73,7 +73,8 @@ def map_counts(
         sums.limit(block, 0.0)
     for equation in (each for loop in loops if not loop.is_exact for each in loop.sums):
         sums.add(*equation)
-    solved = tuple(Count(each.value, *ends) for each, *ends in zip(sums.solve(), *bounds, strict=True))
+    again = [system.edges[latch, loop.header] for loop in program.loops.loops for latch in loop.latches]
+    solved = tuple(Count(each.value, *ends) for each, *ends in zip(sums.solve(again), *bounds, strict=True))
     block_count = len(program.flow.blocks)
     by_threads = tuple(
         solved[block] if block in system.reachable else Count(0.0, 0.0, 0.0) for block in range(block_count)
