@@ -41,7 +41,7 @@ def test_counters_hold_what_ran_and_results_are_the_same(name):
     instrumented = counted(module, name)
     reference, run = launch(text, name), launch(instrumented.ptx, name)
     for block, count in instrumented.read(run.memory[instrumented.array]).items():
-        assert count == expected_count(module, reference, block)
+        assert count[:3] == expected_count(module, reference, block)
     assert (run.memory[0], run.memory[1]) == (reference.memory[0], reference.memory[1])
 
 

@@ -159,6 +159,30 @@ def test_code_for_unusual_operands_of_many_divisions_and_roots_does_not_run():
     assert all(threads[n] == (0 if n in program.slow_paths else 256) for n in program.flow.order)
 
 
+def test_a_loop_with_products_of_64_bit_integers_alone_runs_as_often_as_counted():
+    source = """extern "C" __global__ void skip(unsigned long long* x) {
+    unsigned long long steps = x[threadIdx.x + 256];
+    unsigned long long multiplier = 2806196910506780709ull, increment = 1, factor = 1, sum = 0;
+    for (; steps > 0; steps >>= 1) {
+        if (steps & 1) { factor *= multiplier; sum = sum * multiplier + increment; }
+        increment *= multiplier + 1;
+        multiplier *= multiplier;
+    }
+    x[threadIdx.x] = factor * x[threadIdx.x] + sum;
+}"""
+    module, iterations = parse_ptx(ptx_of(source, "compute_90")), 20
+    cubin = assemble(with_source_lines(module), "sm_90")
+    kernel, instructions = decoded_cubin(cubin.data)[choose_kernel(cubin.kernels, "skip").name]
+    program, blocks = describe(kernel, instructions), module.functions[0].blocks
+    counts = {("skip", number): BlockCount(8, 256, 0) for number in range(len(blocks))}
+    (loop,) = (("skip", number) for number, block in enumerate(blocks) if number in block.successors)
+    counts[loop] = BlockCount(8 * iterations, 256 * iterations, 256 * (iterations - 1))
+    found = map_counts(program, module.functions, counts, 256)
+    (header,) = (each.header for each in program.loops.loops if each.header in program.flow.order)
+    assert found.threads[header].is_exact and found.threads[header].value == 256 * iterations
+    assert found.warps[header].value == 8 * iterations
+
+
 def test_unknowns_that_no_equation_links_are_solved_apart():
     sums = Sums(1000)
     assert all(sums.add({n: 1.0, n + 1: 1.0}, float(n)) for n in range(0, 1000, 2))

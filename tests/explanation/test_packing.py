@@ -137,7 +137,7 @@ def test_a_profile_is_read_as_it_was_written(tmp_path):
     found = read_profile(path)
     assert found == profile()
     assert json.loads(path.read_text())["schema"] == "gpudissect/profile/1"
-    assert found.block_counts()["k", 1] == (3, 20, 7)
+    assert found.block_counts()["k", 1] == (3, 20, 7, ())
     assert (found.ptx(), found.launch.warps_per_block, found.launch.blocks) == (".version 8.0", 4, 8)
     assert found.warps[0].trace().offsets[1].tolist() == [0, 4] + [0] * 30
 

@@ -13,11 +13,12 @@ from gpudissect.explanation.arguments import parse_argument, parse_arguments
 from gpudissect.explanation.instrument import with_source_lines
 from gpudissect.explanation.jobs import Answer
 from gpudissect.explanation.packing import SHARED
-from gpudissect.explanation.profile import Launch
+from gpudissect.explanation.profile import Launch, Profile
 from gpudissect.explanation.ptx import parse_ptx
 from gpudissect.explanation.user_code import assemble
 from gpudissect.machine_code.kernel import choose_kernel, read_cubin
 from tests.explanation.sources import KERNELS
+from tests.explanation.test_slow_paths import kernel as division_kernel
 from tests.support.fake_kernel_process import NVML, context_of
 from tests.support.ptx import ptx_of
 from tests.support.ptx_interpreter import ARGUMENT_BYTES, Interpreter
@@ -40,6 +41,21 @@ def prepared(folder, kernel):
     module = parse_ptx(ptx_of(KERNELS, PTX))
     record.prepare(folder, module, kernel, LAUNCH, parse_arguments(ARGUMENTS), "sm_90")
     return context_of(folder, "fake")
+
+
+def test_a_profile_has_the_slow_paths_of_divisions(tmp_path):
+    module = parse_ptx(division_kernel("div.rn.f64", "sqrt.rn.f32"))  # of zeros by zeros
+    launch, arguments = Launch(grid=(4, 1, 1), block=(64, 1, 1)), parse_arguments(("data:u8[1024]", "out:u8[8192]"))
+    record.prepare(tmp_path, module, "kernel", launch, arguments, "sm_90")
+    assert serve(context_of(tmp_path, "fake"), tmp_path) == [Answer()]
+    profile = Profile.model_validate_json(record.finish(tmp_path, {}).to_json())
+    assert [row[:2] + row[3:] for row in profile.slow_paths] == [("kernel", 0, 8, 256)] * 2
+    opcodes = [module.functions[0].instructions[row[2] - 1].opcode for row in profile.slow_paths]
+    assert opcodes == ["div.rn.f64", "sqrt.rn.f32"]
+    ((*count, slow),) = profile.block_counts().values()
+    assert count == [8, 256, 0]
+    assert slow == tuple(row[2:] for row in profile.slow_paths)
+    assert profile.warps and not profile.results.different_counted
 
 
 def serve(context, *folders):

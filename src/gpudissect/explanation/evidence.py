@@ -38,6 +38,8 @@ _LIKELY = {
     "rem": {"CALL"},
 }
 _LIKELY |= {name: {"MUFU"} for name in ("ex2", "lg2", "sin", "cos", "rsqrt")}
+_LONG_PRODUCTS = {name: {"IMAD"} for name in ("mul", "mad", "add", "sub")}
+"""Of 64-bit integers, a sum if it was fused with a product: one ``IMAD.WIDE.U32``, for the low words."""
 _ADD, _LOGIC = {"IADD3", "UIADD3", "IADD", "VIADD"}, {"LOP3", "ULOP3"}
 _POSSIBLE = {
     "setp": {"ISETP", "UISETP", "FSETP", "DSETP", "HSETP2"},
@@ -47,7 +49,7 @@ _POSSIBLE = {
 }
 _POSSIBLE |= {name: _LOGIC for name in ("and", "or", "xor", "not")}
 _BRANCHES = {"bra": {"BRA", "EXIT"}, "brx": {"BRX"}}
-_BY_TRUST = (_SURE, _LIKELY, _POSSIBLE, _BRANCHES)
+_BY_TRUST = (_SURE, _LIKELY, _LONG_PRODUCTS, _POSSIBLE, _BRANCHES)
 _CONTROL = frozenset(("bra", "brx", "ret", "exit"))
 _LONG = frozenset(("b64", "u64", "s64"))
 _DIVISIONS = frozenset(("div", "rem"))
@@ -160,7 +162,8 @@ def _places(source: PtxInstruction, copies: Sequence[_Copy], table: Mapping[str,
     64-bit integers need several instructions, their divisions a call; sums with a constant are merged with other sums.
     """
     is_long, is_division = bool(_LONG & set(source.modifiers)), source.name in _DIVISIONS
-    is_other_length = is_long != is_division and source.name not in _OF_ANY_LENGTH
+    is_product = table is _LONG_PRODUCTS
+    is_other_length = is_long != (is_division or is_product) and source.name not in _OF_ANY_LENGTH
     is_merged = table is _POSSIBLE and source.name in ("add", "sub") and source.operands[-1].lstrip("-").isdecimal()
     is_branch = table is _BRANCHES
     if is_other_length or is_merged or _POLLS & set(source.modifiers) or bool(source.guard) != is_branch:
@@ -168,6 +171,8 @@ def _places(source: PtxInstruction, copies: Sequence[_Copy], table: Mapping[str,
     groups = defaultdict[str, Counter[tuple[int, str]]](Counter)
     is_atomic = source.name in _ATOMICS
     main = [each for each in copies if each[1].opcode in table.get(source.name, ())]
+    if is_product:
+        main = [each for each in main if each[1].mnemonic == "IMAD.WIDE.U32"]
     if is_atomic:  # one for generic addresses stands beside loops for shared memory
         main = [each for each in main if "CAST" not in each[1].modifiers] or main
     for block, copy in main:

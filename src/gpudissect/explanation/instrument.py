@@ -25,6 +25,7 @@ from gpudissect.explanation.insertion import (
     instrumented_functions,
 )
 from gpudissect.explanation.ptx import BLOCK_ENDS, Function, Module, edit
+from gpudissect.explanation.slow_paths import COUNTERS, SlowCount, count_code, slow_instructions
 
 LINES_FILE = "gpudissect.ptx"
 """Source file of the lines that `with_source_lines` sets."""
@@ -39,33 +40,46 @@ ACCESSES_PER_WARP, VISITS_PER_WARP = 1500, 3000
 
 
 class BlockCount(NamedTuple):
-    """Executions of a PTX block by warps and by threads, and threads for which the guard of its last branch held."""
+    """Executions of a PTX block by warps and by threads, and threads for which the guard of its last branch held.
+
+    `slow` has the slow paths of its divisions and roots; none if they were not counted.
+    """
 
     warps: int
     threads: int
     taken: int
+    slow: tuple[SlowCount, ...] = ()
 
 
 @dataclass(frozen=True)
 class Counted:
     """A module that counts how often the blocks of a kernel and its functions run.
 
-    `array` is the name of its counters in the module, `blocks` has the function and the index of each block.
+    `array` is the name of its counters in the module, `blocks` has the function and the index of each block, `slow` the
+    block and the number of each instruction whose slow path is counted.
     """
 
     ptx: str = field(repr=False)
     array: str
     blocks: tuple[tuple[str, int], ...]
+    slow: tuple[tuple[tuple[str, int], int], ...] = ()
 
     @property
     def size(self) -> int:
-        """Bytes of the counters."""
-        return _COUNTERS * _RECORD_BYTES * len(self.blocks)
+        """Bytes of the counters: those of the blocks, then those of slow paths."""
+        return _RECORD_BYTES * (_COUNTERS * len(self.blocks) + COUNTERS * len(self.slow))
 
     def read(self, data: bytes) -> dict[tuple[str, int], BlockCount]:
         """The counts of each block."""
-        rows = np.frombuffer(data, np.uint64, _COUNTERS * len(self.blocks)).reshape(-1, _COUNTERS)
-        return {block: BlockCount(*row) for block, row in zip(self.blocks, rows.tolist(), strict=True)}
+        words = np.frombuffer(data, np.uint64, self.size // _RECORD_BYTES)
+        rows, slow_rows = np.split(words, [_COUNTERS * len(self.blocks)])
+        slow: dict[tuple[str, int], list[SlowCount]] = {block: [] for block in self.blocks}
+        for (block, number), row in zip(self.slow, slow_rows.reshape(-1, COUNTERS).tolist(), strict=True):
+            slow[block].append(SlowCount(number, *row))
+        by_block = zip(self.blocks, rows.reshape(-1, _COUNTERS).tolist(), strict=True)
+        return {
+            block: BlockCount(warps, threads, taken, tuple(slow[block])) for block, (warps, threads, taken) in by_block
+        }
 
 
 @dataclass(frozen=True)
@@ -151,13 +165,15 @@ def with_source_lines(module: Module) -> str:
 def counted(module: Module, kernel: str) -> Counted:
     """The module with counters at the head of each block of a kernel and of the functions it may call.
 
+    Before divisions and roots it has counters of their slow paths.
+
     Raises `PtxError` for an unknown kernel or 32-bit addresses.
     """
     functions = instrumented_functions(module, kernel)
     names = Names(module)
     blocks = _blocks(functions)
     offsets = {block: _COUNTERS * _RECORD_BYTES * index for index, block in enumerate(blocks)}
-    edits = []
+    edits, slow, size = [], list[tuple[tuple[str, int], int]](), _COUNTERS * len(blocks)
 
     def count(block: tuple[str, int]) -> str:
         warps = offsets[block]
@@ -172,8 +188,13 @@ def counted(module: Module, kernel: str) -> Counted:
                 taken = offsets[function.name, index] + 2 * _RECORD_BYTES
                 code = names.fill(PTX["elect"]) + names.fill(PTX["count_taken"], guard=last.guard, taken=taken)
                 edits.append((last.start, last.start, code))
-    size = _COUNTERS * len(blocks)
-    return Counted(names.apply(module, edits, {"counts": size}), f"{names.name}_counts", blocks)
+        for number, index in slow_instructions(function):
+            instruction = function.instructions[index]
+            code = count_code(names, instruction, _RECORD_BYTES * size)
+            edits.append((instruction.start, instruction.start, code))
+            slow.append(((function.name, number), function.first + index))
+            size += COUNTERS
+    return Counted(names.apply(module, edits, {"counts": size}), f"{names.name}_counts", blocks, tuple(slow))
 
 
 def traced(module: Module, kernel: str, *, warps: int, accesses: int, visits: int) -> Traced:

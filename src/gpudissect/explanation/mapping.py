@@ -15,6 +15,7 @@ from gpudissect.explanation.counts import Count, Sums
 from gpudissect.explanation.evidence import PtxBlock, find_evidence, unrolled_loops
 from gpudissect.explanation.instrument import LINES_FILE, WARP_THREADS, BlockCount
 from gpudissect.explanation.ptx import Function
+from gpudissect.explanation.slow_calls import find_slow_calls
 from gpudissect.machine_code.program import Program
 
 _ROUNDING = 1e-6
@@ -58,6 +59,7 @@ def map_counts(
             contradicting.append(evidence.block)
         for block in evidence.at_most:
             sums.limit(block, executions)
+    slow = find_slow_calls(program, functions, counts).add(sums)
     sums.determine()
     origin = _origins(program, functions)
     for evidence in found:
@@ -69,8 +71,9 @@ def map_counts(
         sums.add(*equation)
     sums.determine()
     bounds = sums.low.copy(), sums.high.copy()
-    for block in program.slow_paths:
+    for block in program.slow_paths.difference(slow.counts, slow.functions):
         sums.limit(block, 0.0)
+    slow.estimate(sums, system.leaving)
     for equation in (each for loop in loops if not loop.is_exact for each in loop.sums):
         sums.add(*equation)
     again = [system.edges[latch, loop.header] for loop in program.loops.loops for latch in loop.latches]
@@ -83,7 +86,10 @@ def map_counts(
         None if each is None or (each in counts and by_threads[block].low > MAX_RATIO * counts[each].threads) else each
         for block, each in enumerate(origin)
     )
+    origin = tuple(None if block in slow.functions else each for block, each in enumerate(origin))
     warps = [_warps(by_threads[block], counts.get(origin[block] or ("", 0))) for block in range(block_count)]
+    for block, each in slow.warps(by_threads):
+        warps[block] = each
     for block, each in list(_warps_of_functions(program, by_threads, warps, origin)):
         warps[block] = each
     guarded = {key: solved[unknown] for key, unknown in system.guards.items()}

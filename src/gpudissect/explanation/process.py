@@ -271,7 +271,9 @@ class JobRunner:
     def _typical_plans(self, kernel: UserKernel, start: Callable[[], None]) -> tuple[Plan, ...]:
         """The plans where the grid is most typical; those of its middle if launches take long, or there is one wave."""
         launch = self._launch
-        counts = np.load(self._folder / jobs.COUNTERS, allow_pickle=False).reshape(-1, _COUNTER_FIELDS)
+        words = np.load(self._folder / jobs.COUNTERS, allow_pickle=False)
+        blocks = len(self._job.accesses_of_blocks)
+        counts = words[: _COUNTER_FIELDS * blocks].reshape(blocks, _COUNTER_FIELDS)  # those of slow paths follow
         warps = max(1, launch.blocks * launch.warps_per_block)
         per_warp = float(np.dot(counts[:, 0], self._job.accesses_of_blocks)) / warps
         sm_count = int(self._context.properties.multiprocessor_count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import defaultdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,6 +15,7 @@ from gpudissect.explanation.instrument import BlockCount
 from gpudissect.explanation.line_records import Count, LineRecords
 from gpudissect.explanation.packing import MAX_EVENTS_PER_WARP, DamagedProfileError, Trace, unpack_bytes, unpack_trace
 from gpudissect.explanation.ptx import MAX_PTX_BYTES, parse_ptx
+from gpudissect.explanation.slow_paths import SlowCount
 from gpudissect.machine_code.kernel import Cubin, Kernel, choose_kernel, read_cubin
 from gpudissect.results.files import read_bounded
 from gpudissect.results.model import Items, Record
@@ -185,6 +187,8 @@ class Profile(Record):
     """Versions of compiler and assembler."""
     counts: Items[tuple[str, Count, Count, Count, Count]] = ()
     """PTX function, block; executions by warps and by threads, threads with a taken branch. In a launch."""
+    slow_paths: Items[tuple[str, Count, Count, Count, Count]] = ()
+    """PTX function, block, number of a division or root; executions of its slow path by warps and by threads."""
     accesses: Annotated[Items[tuple[Count, str, str, AccessBytes]], Field(max_length=MAX_ACCESSES)] = ()
     """Number of the PTX instruction, space, kind and bytes per thread of what `Trace.accessed` has the index of."""
     allocations: Items[Allocation] = ()
@@ -204,7 +208,13 @@ class Profile(Record):
 
     def block_counts(self) -> dict[tuple[str, int], BlockCount]:
         """Executions of PTX blocks in a launch, by function and index of the block."""
-        return {(function, block): BlockCount(*rest) for function, block, *rest in self.counts}
+        slow = defaultdict[tuple[str, int], list[SlowCount]](list)
+        for function, block, *count in self.slow_paths:
+            slow[function, block].append(SlowCount(*count))
+        return {
+            (function, block): BlockCount(warps, threads, taken, tuple(slow[function, block]))
+            for function, block, warps, threads, taken in self.counts
+        }
 
     def active_threads(self) -> float | None:
         """Threads of a warp that execute an instruction, on average over the PTX; None if no warp was counted.
