@@ -55,6 +55,7 @@ def test_a_page_has_the_answers_plots_bounds_advice_and_code():
         *("use loads of 16 bytes", "bracket 9 us to 11 us", "error -4.8%"),
         *("Other GPU", "NVIDIA H100", "1.25 x the time"),
         *("Lower bounds", "Time against occupancy", "Roofline", "Other changes", "unroll the loop"),
+        *("Source lines", '<th scope="row">add.cu:5</th><td>25.0%</td><td>62.0%</td><td>4.0%</td><td>4</td>'),
         *("Machine code", "FADD R5, R2, R4", "Worksheet", "2 instructions", "Assumed, not measured", "Notes"),
     ]
     places = [text.find(fact) for fact in facts]
@@ -66,6 +67,15 @@ def test_an_instruction_links_to_what_it_waits_for_and_has_a_bar_of_its_stall():
     assert "i10" in page.fragments and page.fragments <= set(page.ids)
     row = re.search(r'<tr id="i20">.*?</tr>', explanation_page(explanation()))
     assert row is not None and 'href="#i10"' in row[0] and '<rect width="62"' in row[0] and "0x0020*" in row[0]
+
+
+def test_code_that_is_hardly_executed_is_one_row_without_dead_links():
+    rare = tuple(line(n, f"RARE{n} R2", executed=0.0, stall=0.0, contended=0.0) for n in range(1, 6))
+    last = line(6, "FADD R5, R2, R4", stall=0.5, waits_for=(16, 0))
+    text = explanation_page(explanation(lines=(line(0, "LDG.E R2, [R4]"), *rare, last)))
+    assert "... 5 instructions to 0x0050, never executed" in text and "RARE1" not in text
+    page = ParsedPage(text)
+    assert page.fragments <= set(page.ids) and "0x0010" in text
 
 
 def test_a_long_kernel_keeps_the_instructions_where_most_time_is_spent():
@@ -106,6 +116,8 @@ def test_the_curve_has_prediction_with_band_measured_points_and_models():
     assert figure.columns["predicted"][:2] == (50.0, 25.0) and figure.unit("predicted") == "us"
     assert figure.columns["low"][0] == 45.0 and figure.band == ("low", "high")
     assert figure.marks == [(64.0, "this launch")]
+    fast = point(3).model_copy(update={"predicted": 1.0})
+    assert curve(explanation(curve=(point(1), fast, point(8)))).marks == [(64.0, "this launch"), (24.0, "best")]
     low = [point(n).model_copy(update={"roofline": 1.0}) for n in (1, 2)]
     assert "roofline" not in curve(explanation(curve=tuple(low), point=low[1])).ys
     assert figure.y_title == "time"

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import chain
 
 from gpudissect.explanation.counts import Count
+from gpudissect.explanation.listing import address_of, source_of
 from gpudissect.explanation.model.advice_latency import fewer_barriers, fewer_waits, more_in_flight
 from gpudissect.explanation.model.advice_memory import combined_atomics, fewer_passes, no_local_memory, reuse_in_block
 from gpudissect.explanation.model.assess import MAX_PATH
@@ -19,7 +20,7 @@ from gpudissect.explanation.model.requests import SECTOR, TAG_BANKS, Requests
 from gpudissect.explanation.model.trial import GLOBAL, Trial
 from gpudissect.explanation.model.walk import walk
 from gpudissect.explanation.result import Advice
-from gpudissect.explanation.sentences import CONVERGED_THREADS, MIN_FILL, address_of, source_of
+from gpudissect.explanation.sentences import CONVERGED_THREADS, MIN_FILL
 from gpudissect.machine_code.accesses import most_live
 from gpudissect.units import WARP_SIZE, format_bytes, format_bytes_rounded
 

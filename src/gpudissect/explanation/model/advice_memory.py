@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.explanation.listing import source_of
 from gpudissect.explanation.model.occupancy import RESERVED_SHARED
 from gpudissect.explanation.model.requests import LINE, SECTOR, Requests, active
 from gpudissect.explanation.model.traffic import SampledWarp
 from gpudissect.explanation.model.trial import GLOBAL, Trial
 from gpudissect.explanation.result import Advice
 from gpudissect.explanation.rows import Ints, distinct_rows
-from gpudissect.explanation.sentences import source_of
 from gpudissect.machine_code.units import Use
 from gpudissect.units import format_bytes, format_bytes_rounded
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpudissect.explanation.listing import place_of
 from gpudissect.explanation.model.assess import Assessment
 from gpudissect.explanation.model.predict import Prediction
 from gpudissect.explanation.model.requests import Requests
 from gpudissect.explanation.result import Line
-from gpudissect.explanation.sentences import place_of
 
 GLOBAL = ("global", "generic", "texture")
 MIN_STALL = 0.05  # of the time of a warp, from which a wait is named
