@@ -9,7 +9,7 @@ from rich.console import Console
 from gpudissect.device_info import Origin
 from gpudissect.explanation.listing import hits_of, source_of
 from gpudissect.explanation.result import Advice, Explanation
-from gpudissect.explanation.sentences import curve_of, saved_of
+from gpudissect.explanation.sentences import best_of, curve_of, saved_of
 from gpudissect.views.terminal.explanation import (
     MAX_SCREEN_LINES,
     code_rows,
@@ -127,6 +127,10 @@ def test_latency_is_explained_by_the_instruction_that_waits():
             {"lines": (ATOMIC, *(line(n, "RED.E.ADD [R2]", limiting=0.1) for n in (5, 6)))},
             "100% of its work is atomics at add.cu:3 and 2 more lines",
         ),
+        (
+            {"lines": (line(0, "ATOMS.CAST.SPIN R6, [R13], R4, R6", limiting=0.8),), "point": BUSY_LSU},
+            "80% of its work is atomics at add.cu:3 (retry loop of atomics at add.cu:3)",
+        ),
         ({}, "shrinks the L1 from 241 KiB to 21 KiB"),
         ({"point": BUSY_LSU}, "LSU pipe (loads, stores, shuffles): busy for 23%"),
         ({"hint": "already at the bandwidth", "advice": (SMALL,)}, "Advice already at the bandwidth"),
@@ -227,6 +231,14 @@ def test_the_best_occupancy_is_marked_with_its_l1():
     assert "assume a lower occupancy without it" in text_of(faster_below())
     best_is_launch = text_of(explanation())
     assert "<- best" not in best_is_launch and "241 KiB ████████████████████████ <- this launch" in best_is_launch
+
+
+def test_an_occupancy_that_was_measured_to_be_slower_is_not_the_best():
+    curve = list(faster_below().curve)
+    curve[2] = curve[2].model_copy(update={"measured": 11_000.0})
+    assert best_of(explanation(curve=tuple(curve))) is None
+    curve[2] = curve[2].model_copy(update={"measured": 10_000.0})
+    assert best_of(explanation(curve=tuple(curve))).warps_per_sm == 24
 
 
 def test_an_l1_that_does_not_differ_is_no_column():

@@ -21,6 +21,7 @@ CONVERGED_THREADS = 28.0  # active threads of a warp, on average, below which di
 _SAME_TIME = 0.005  # relative difference
 SMALL_GAIN = 0.1  # below it, what is not predicted is named too
 MIN_WAIT = 0.02  # share of the time of a warp, from which a kind of wait is named
+RETRIED, MAX_LOOPS = "ATOMS.CAST", 2  # opcode of the compare-and-swap of such a loop; places that are named
 MIN_FILL = 0.9
 """Share of the block slots of all waves that a grid fills, below which the grid is named."""
 _OCCUPANCY_LIMITS = {
@@ -100,10 +101,17 @@ def limiter_of(explanation: Explanation) -> str:
         busy = min(1.0, explanation.bounds.get(point.limiter, 0.0) / time) if time else 0.0
         place, kind, share = _most_work(explanation)
         most = f"; {share:.0%} of its work is {f'{kind} at ' if kind else ''}{place}" if share else ""
-        return f"{name}: busy for {busy:.0%} of the {kind_of_time} time{most}"
+        return f"{name}: busy for {busy:.0%} of the {kind_of_time} time{most}{_retries(explanation)}"
     busiest = f"the busiest resource, {bounds[0][0]}, is busy for {bounds[0][2]:.0%} of the time" if bounds else ""
-    texts = busiest, _longest_wait(explanation), _other_waits(explanation)
+    texts = busiest, _longest_wait(explanation) + _retries(explanation), _other_waits(explanation)
     return ": ".join(filter(None, (LATENCY, "; ".join(filter(None, texts)))))
+
+
+def _retries(explanation: Explanation) -> str:
+    """Source lines with a loop of the compiler around an atomic that shared memory does not support."""
+    loops = [line for line in explanation.lines if opcode_of(line).startswith(RETRIED) and line.executed]
+    at_most = list(dict.fromkeys(source_of(line) or address_of(line.address) for line in loops))[:MAX_LOOPS]
+    return f" (retry loop of atomics at {' and '.join(at_most)})" if at_most else ""
 
 
 def _other_waits(explanation: Explanation) -> str:
@@ -285,9 +293,14 @@ def has_different_l1(explanation: Explanation) -> bool:
 
 
 def best_of(explanation: Explanation) -> Point | None:
-    """The point of the curve with the shortest predicted time; None if it is not shorter than that of the launch."""
+    """The point of the curve with the shortest predicted time, without those that were measured to be slower.
+
+    None if its time is not shorter than that of the launch.
+    """
     *others, launch = curve_of(explanation)
-    best = min(others, key=lambda each: each.predicted, default=launch)
+    slowest = launch.measured or math.inf
+    faster = [each for each in others if each.measured is None or each.measured < slowest]
+    best = min(faster, key=lambda each: each.predicted, default=launch)
     return best if best.predicted < (1 - _SAME_TIME) * launch.predicted else None
 
 

@@ -39,6 +39,15 @@ class Trial:
         """Share of the time that a changed kernel saves which takes so many nanoseconds."""
         return 1 - time / self.found.nanoseconds
 
+    def loaded_sectors(self) -> dict[int, float]:
+        """Sectors that each load of global and local memory requests for a warp, by index of instruction."""
+        uses = self.program.uses
+        return {
+            index: float(self.executed[index]) * each.sectors
+            for index, each in self.found.requests.items()
+            if uses[index].access == "load" and uses[index].space in (*GLOBAL, "local") and each.sectors
+        }
+
     def without(self, removed: Iterable[int]) -> Assessment:
         """The kernel without some instructions."""
         path, indices = self.assessment.path, np.array(list(removed))
