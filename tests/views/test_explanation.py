@@ -228,7 +228,7 @@ def test_the_best_occupancy_is_marked_with_its_l1():
     assert rows[0].endswith("█ <- best") and max(len(row) for _, row in screen(faster_below(), 80)) <= 80
     table = [row for row in curve_rows(faster_below()) if row[-1] == "best"]
     assert len(table) == 1 and table[0][0] == "24" and "209 KiB" in table[0]
-    assert "assume a lower occupancy without it" in text_of(faster_below())
+    assert "shrinks the L1 where it is smaller" in text_of(faster_below())
     best_is_launch = text_of(explanation())
     assert "<- best" not in best_is_launch and "241 KiB ████████████████████████ <- this launch" in best_is_launch
 
@@ -292,6 +292,8 @@ def test_evidence_is_wrapped_and_the_last_advice_left_out():
     long = SMALL.model_copy(update={"gain": 0.5, "text": "a sentence " * 36, "evidence": "and its caveat"})
     text = text_of(explanation(advice=(long,) * 3))
     assert text.count("and its caveat") == 2
+    rows = [row for row in screen(explanation(advice=(long,) * 3, point=point(2)), 80) if row[0].startswith("Saves")]
+    assert len(rows) == 3 and rows[2][1].endswith("…") and rows[2][1].startswith("25 us -> 12.5 us: a sen")
 
 
 def test_hit_rates_are_shown_of_requests_that_reach_the_l1():

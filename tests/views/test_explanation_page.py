@@ -69,6 +69,12 @@ def test_an_instruction_links_to_what_it_waits_for_and_has_a_bar_of_its_stall():
     assert row is not None and 'href="#i10"' in row[0] and '<rect width="62"' in row[0] and "0x0020*" in row[0]
 
 
+def test_the_first_advice_alone_stands_out():
+    same = tuple(Advice(text=text, gain=0.43, evidence="so") for text in ("unroll", "prefetch"))
+    text = explanation_page(explanation(advice=same))
+    assert text.count("Saves 43%") == 2 and text.count('<dt class="main">Saves 43%') == 1
+
+
 def test_code_that_is_hardly_executed_is_one_row_without_dead_links():
     rare = tuple(line(n, f"RARE{n} R2", executed=0.0, stall=0.0, contended=0.0) for n in range(1, 6))
     last = line(6, "FADD R5, R2, R4", stall=0.5, waits_for=(16, 0))
@@ -116,8 +122,6 @@ def test_the_curve_has_prediction_with_band_measured_points_and_models():
     assert figure.columns["predicted"][:2] == (50.0, 25.0) and figure.unit("predicted") == "us"
     assert figure.columns["low"][0] == 45.0 and figure.band == ("low", "high")
     assert figure.marks == [(64.0, "this launch")]
-    fast = point(3).model_copy(update={"predicted": 1.0})
-    assert curve(explanation(curve=(point(1), fast, point(8)))).marks == [(64.0, "this launch"), (24.0, "best")]
     low = [point(n).model_copy(update={"roofline": 1.0}) for n in (1, 2)]
     assert "roofline" not in curve(explanation(curve=tuple(low), point=low[1])).ys
     assert figure.y_title == "time"

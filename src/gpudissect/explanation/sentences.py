@@ -310,10 +310,10 @@ def note_on_curve(explanation: Explanation) -> str:
     sizes = [each.l1_bytes or own for each in lower]
     least, parts = min(sizes, default=own), list[str]()
     if least < own:
-        sizes_text = f"the L1 from {format_bytes(own)} to {format_bytes(least)}"
-        parts.append(f"Dynamic shared memory lowers the occupancy, and shrinks {sizes_text}.")
-        if max(sizes) > least:
-            parts.append("Rows with a larger L1 assume a lower occupancy without it.")
+        parts = ["Dynamic shared memory lowers the occupancy, and shrinks the L1"]
+        parts[0] += (
+            f" from {format_bytes(own)} to {format_bytes(least)}." if max(sizes) == least else " where it is smaller."
+        )
         parts.append(f"Warps needed: with {format_bytes(own)}.")
     return " ".join([*parts, *filter(None, [_note_on_waves(explanation)])])
 

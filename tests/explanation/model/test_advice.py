@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from gpudissect.explanation.inputs import explain_trips
 from gpudissect.explanation.model import advice as advice_module
 from gpudissect.explanation.model.advice import full_waves, smaller_blocks
-from gpudissect.explanation.model.advice_memory import combined_atomics, fewer_passes
+from gpudissect.explanation.model.advice_memory import combined_atomics, fewer_passes, no_local_memory
 from gpudissect.explanation.model.advice_occupancy import fewer_blocks
 from gpudissect.explanation.model.assess import assess, facts_of
 from gpudissect.explanation.model.build import explain_profile
@@ -180,13 +181,13 @@ def test_local_memory_is_avoided(tmp_path):
         (
             "label_propagation",
             "Run 24 warps per SM instead of 64 (3 blocks): use a grid of 396 blocks and a grid-stride loop",
-            ("preferred carveout of 3%", "loads hit the L1 7% -> 28%", "33 MiB -> 12.4 MiB (L2 49 MiB)"),
+            ("preferred carveout of 3%", "loads that hit the L1: 7% -> 28%", "33 MiB -> 12.4 MiB (L2 49 MiB)"),
             0.2,
         ),
         (
             "huffman_decode",
             "Run 16 warps per SM instead of 64 (8 blocks)",
-            ("with an L1 of 149 KiB; the driver may take a larger carveout: 585 us with an L1 of 21 KiB",),
+            ("with an L1 of 149 KiB; if the driver takes a larger carveout, down to 21 KiB: 585 us",),
             0.5,
         ),
     ],
@@ -216,6 +217,15 @@ def test_local_memory_is_ranked_before_close_gains(monkeypatch, gain, is_first):
     with ThreadPoolExecutor(1) as pool:
         texts = [each.text for each in advice_module.advise(trial, pool)]
     assert texts == (["local", "waits", "few"] if is_first else ["waits", "local", "few"])
+
+
+def test_advice_on_local_memory_has_its_footprint_and_hits():
+    trial = trial_of("label_propagation", gpu="h100")
+    trial.lines = [SimpleNamespace(executed=1.0, issue_cycles=1.0, unit="lsu") for _ in trial.program.instructions]
+    trial.places = str
+    (advice,) = no_local_memory(trial)
+    assert "local memory of all resident threads: 33 MiB (L2 49 MiB); its loads: L1 17%, L2 46%" in advice.evidence
+    assert advice.evidence.endswith("device memory 37%; upper limit: assumes none")
 
 
 def test_barriers_are_tried_and_rejected():

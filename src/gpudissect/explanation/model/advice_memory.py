@@ -205,7 +205,7 @@ def _local_hits(trial: Trial, spills: Iterable[int]) -> list[str]:
         sum(weight * getattr(found[index], level) for index, weight in weights.items()) / total
         for level in ("in_sm", "in_l2")
     )
-    return [f"its loads hit the L1 {in_sm:.0%}, the L2 {in_l2 - in_sm:.0%}, device memory serves {1 - in_l2:.0%}"]
+    return [f"its loads: L1 {in_sm:.0%}, L2 {in_l2 - in_sm:.0%}, device memory {1 - in_l2:.0%}"]
 
 
 def _combined(trial: Trial) -> dict[int, float]:

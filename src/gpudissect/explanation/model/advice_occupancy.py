@@ -87,19 +87,19 @@ def fewer_blocks(trial: Trial) -> Iterator[Advice]:
         return
     warps, now = (each * launch.warps_per_block for each in (blocks, trial.resident))
     percent = 100 * carveout // card.shared_bytes  # the driver rounds up
-    how = f"{format_bytes(size - shared)} more of dynamic shared memory per block, with a" if size > shared else "a"
+    how = f"{format_bytes(size - shared)} more of dynamic shared memory per block and a" if size > shared else "a"
     text = (
         f"Run {warps} warps per SM instead of {now} ({blocks} blocks): use a grid of {blocks * card.sms} blocks and a "
     )
     text += f"grid-stride loop, or {how} preferred carveout of {percent}%"
-    names = "loads hit the L1", "the L1 or the L2"
+    names = "loads that hit the L1:", "loads that hit L1 or L2:"
     rises = [f"{name} {a:.0%} -> {b:.0%}" for name, a, b in zip(names, *hits, strict=True) if b - a >= MIN_RISE]
     evidence = [*rises, *local_footprint(trial, blocks)]
     evidence.append(f"predicted with an L1 of {format_bytes(l1_beside(card, carveout))}")
     if carveout < card.shared_bytes:
         largest = format_ns(trial.assessment.predict(blocks, largest_carveout=True).nanoseconds)
         least = format_bytes(l1_beside(card, 0))
-        evidence.append(f"the driver may take a larger carveout: {largest} with an L1 of {least}")
+        evidence[-1] += f"; if the driver takes a larger carveout, down to {least}: {largest}"
     yield Advice(text=text, gain=trial.gain(found.nanoseconds), evidence="; ".join(evidence))
 
 
@@ -115,7 +115,7 @@ def local_footprint(trial: Trial, fewer: int | None = None) -> list[str]:
     sizes = [format_bytes_rounded(each * of_block) for each in (blocks, fewer) if each is not None]
     l2 = trial.card.values.get(("l2", "capacity"))
     beside = f" (L2 {format_bytes_rounded(l2)})" if l2 else ""
-    return [f"local memory of resident threads {' -> '.join(sizes)}{beside}"]
+    return [f"local memory of all resident threads: {' -> '.join(sizes)}{beside}"]
 
 
 def _hits(trial: Trial, requests: Mapping[int, Requests]) -> tuple[float, float]:

@@ -40,7 +40,7 @@ NOTE_ON_CODE = (
 
 NOTE_ON_SOURCE = (
     "issue slots: share of all instructions issued; stall, contended: shares of a warp's time, as below; executed: "
-    "times by a warp"
+    "times by a warp, of the most executed instruction"
 )
 
 
@@ -82,8 +82,10 @@ def _header(explanation: Explanation) -> Iterator[Child]:
 def answers(explanation: Explanation) -> Markup:
     """The answers of the screen, as a list of terms; what limits the kernel and the first advice stand out."""
     terms = sentences.answers_of(explanation, MAX_ADVICE)
-    first = {"Limited by", sentences.advice_of(explanation)[0][0]}
-    parts = [(tag("dt", name, class_="main" if name in first else None), tag("dd", text)) for name, text in terms]
+    names = [name for name, _ in terms]
+    first = names.index("Limited by"), names.index(sentences.advice_of(explanation)[0][0])
+    main = ("main" if place in first else None for place in range(len(terms)))
+    parts = [(tag("dt", name, class_=style), tag("dd", text)) for (name, text), style in zip(terms, main, strict=True)]
     return tag("dl", *(each for pair in parts for each in pair), class_="brief")
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudissect.explanation.result import Explanation
-from gpudissect.explanation.sentences import best_of, curve_of, note_on_curve, resource
+from gpudissect.explanation.sentences import curve_of, note_on_curve, resource
 from gpudissect.units import TIME_UNITS, format_ns
 from gpudissect.views.plots.figure import Column, Figure, Kind
 
@@ -38,8 +38,6 @@ def curve(explanation: Explanation) -> Figure:
     highest = max(point.roofline for point in points)
     is_visible = highest >= MIN_HEIGHT * min(point.predicted for point in points)
     ys = ("predicted", "measured", "Volkov", *(["roofline"] if is_visible else []))
-    fastest = best_of(explanation)
-    best = [] if fastest is None else [(float(fastest.warps_per_sm), "best")]
     return Figure(
         title="Time against occupancy",
         kind=Kind.CURVES,
@@ -48,7 +46,7 @@ def curve(explanation: Explanation) -> Figure:
         ys=ys,
         units=dict.fromkeys((*ys, "low", "high"), unit),
         kinds={"predicted": Kind.LINES, "measured": Kind.DOTS},
-        marks=[(float(points[-1].warps_per_sm), "this launch"), *best],
+        marks=[(float(points[-1].warps_per_sm), "this launch")],
         y_title="time",
         band=("low", "high"),
         note="band: bracket of the prediction; Volkov: VV16 s3.3; roofline: "

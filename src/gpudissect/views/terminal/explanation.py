@@ -17,8 +17,8 @@ MAX_SCREEN_LINES = 30
 LABEL_WIDTH = 17  # characters
 MIN_CHART_ROWS, MAX_CHART_ROWS = 2, 6
 BAR_WIDTH, BAR_WIDTH_BESIDE_L1 = 30, 24
-ROOM_OF_ADVICE = ((3, 8), (2, 8), (1, 8), (1, 4), (1, 1))
-"""Advice on the screen and lines of each; the first that fits."""
+ROOM_OF_ADVICE = ((3, 3, 8), (3, 2, 8), (2, 2, 8), (3, 1, 8), (2, 1, 8), (1, 1, 8), (1, 1, 4), (1, 1, 1))
+"""Advice on the screen, how many of it are not cut to one line, and lines of each; the first that fits."""
 MAX_FACT_LINES = 4
 MAX_BOUNDS = 2
 MAX_HOTTEST = 8
@@ -52,17 +52,20 @@ def print_explanation(out: Console, explanation: Explanation, *, everything: boo
 def screen(explanation: Explanation, width: int, *, is_plain: bool = False) -> list[tuple[str, str]]:
     """The lines of the first screen, each with a label; bars of ``#`` if `is_plain`.
 
-    The last advice is left out where the screen has no room for it; text is cut only if there is no room for one.
+    Without room, the last advice is cut to one line or left out. The first is cut only if there is no room for it alone.
     """
     curve = sentences.curve_of(explanation)
     min_rows = MIN_CHART_ROWS + 2 if len(curve) > 1 else 0
     lines: list[tuple[str, str]] = []
     left = 0
-    for max_advice, max_lines in ROOM_OF_ADVICE:
+    for max_advice, max_whole, max_lines in ROOM_OF_ADVICE:
         lines = [(sentences.kernel_of(explanation), f" on {sentences.gpu_of(explanation)}")]
         lines += [("", text) for text in textwrap.wrap(sentences.launch_of(explanation), width)[:2]]
+        whole = max_whole
         for label, text in sentences.answers_of(explanation, max_advice):
-            count = max_lines if label.startswith(("Saves", "Advice")) else MAX_FACT_LINES
+            count = MAX_FACT_LINES
+            if label.startswith(("Saves", "Advice")):
+                count, whole = max_lines if whole else 1, max(0, whole - 1)
             lines += _labelled(f"{label:<{LABEL_WIDTH}}", text, width, count)
         bounds = [f"{format_ns(ns)} ({name})" for name, ns, _ in sentences.bounds_of(explanation)[:MAX_BOUNDS]]
         lines += _labelled(f"{'Lower bounds':<{LABEL_WIDTH}}", ", ".join(bounds) or "none", width, 1)
