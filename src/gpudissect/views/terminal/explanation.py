@@ -15,7 +15,7 @@ from gpudissect.views.terminal.layout import fitting_table, print_table
 
 MAX_SCREEN_LINES = 30
 LABEL_WIDTH = 17  # characters
-MIN_CHART_ROWS, MAX_CHART_ROWS = 2, 6
+MIN_CHART_ROWS, MAX_CHART_ROWS = 3, 6
 BAR_WIDTH, BAR_WIDTH_BESIDE_L1 = 30, 24
 ROOM_OF_ADVICE = ((3, 3, 8), (3, 2, 8), (2, 2, 8), (3, 1, 8), (2, 1, 8), (1, 1, 8), (1, 1, 4), (1, 1, 1))
 """Advice on the screen, how many of it are not cut to one line, and lines of each; the first that fits."""
@@ -52,7 +52,7 @@ def print_explanation(out: Console, explanation: Explanation, *, everything: boo
 def screen(explanation: Explanation, width: int, *, is_plain: bool = False) -> list[tuple[str, str]]:
     """The lines of the first screen, each with a label; bars of ``#`` if `is_plain`.
 
-    Without room, the last advice is cut to one line or left out. The first is cut only if there is no room for it alone.
+    Without room, the last advice is cut to one line or left out; the first is cut only if even it has no room.
     """
     curve = sentences.curve_of(explanation)
     min_rows = MIN_CHART_ROWS + 2 if len(curve) > 1 else 0
