@@ -130,6 +130,30 @@ def test_a_condition_decides_the_exit_code(files, gpudissect, condition, code, f
     assert fact in err and err.count("\n") == 1
 
 
+@pytest.mark.parametrize(("condition", "code"), [("spills == 0 and limiter != l2", 0), ("spills > 1KiB", 4)])
+def test_json_has_the_condition_and_its_values(files, gpudissect, explained, condition, code, tmp_path) -> None:
+    words = ("--json", "--gate", condition, "-o", tmp_path / "out.json")
+    got, out, _ = gpudissect("explain", files / "profile.json", "--machine", H200, *words)
+    gate = json.loads(out)["gate"]
+    assert got == code and json.loads((tmp_path / "out.json").read_text())["gate"] == gate
+    assert (gate["expression"], gate["is_true"], gate["values"]["spills"]) == (condition, code == 0, 0.0)
+    assert gate["values"].get("limiter", explained.point.limiter) == explained.point.limiter
+    assert json.loads(explained.to_json())["gate"] is None
+
+
+def test_an_unknown_value_of_a_condition_leaves_the_output(files, gpudissect) -> None:
+    words = ("--grid", "4", "--block", "64", "--trips", "none", "--json", "--gate", "error < 5")
+    code, out, err = gpudissect("explain", files / "divergent.cu", "--machine", H200, *words)
+    assert code == 2 and json.loads(out)["gate"] is None and "error of this kernel is not known" in err
+
+
+@pytest.mark.parametrize("launch", [(), ("--grid", "4", "--block", "64"), ("--trips", "none")])
+def test_a_simulated_gpu_is_refused_with_the_way_to_an_estimate(files, error_of, launch) -> None:
+    error = error_of("explain", files / "divergent.cu", "-d", "sim:h200", *launch)
+    facts = ("'sim:h200' cannot run", "-d cuda:0", "--profile", "--trips", "--machine", "discover -d sim:h200 -o")
+    assert all(fact in error for fact in facts), error
+
+
 def test_a_closed_stdout_leaves_file_and_exit_code(files, tmp_path) -> None:
     page = tmp_path / "out.html"
     words = ["explain", files / "profile.json", "--machine", H200, "--gate", "warps == 0", "--all", "--html", page]

@@ -9,9 +9,19 @@ from gpudissect.cli.app import app
 
 PAGE = Path("docs/explain.md")
 PROFILE = "tests/recordings/kernels/h200/transpose_naive.json"
+FEWER_WARPS = "tests/recordings/kernels/h100/libor_paths.json"
+
+
+def printed(profile, gpu):
+    words = ["explain", profile, "--machine", f"docs/results/{gpu}.json"]
+    return CliRunner().invoke(app, words, env={"COLUMNS": "400"}).stdout
 
 
 def test_the_shown_output_is_printed():
     shown = re.search(r"```text\n(transpose_naive on .*?)```", PAGE.read_text(), re.DOTALL)[1]
-    found = CliRunner().invoke(app, ["explain", PROFILE, "--machine", "docs/results/h200.json"], env={"COLUMNS": "400"})
-    assert shown.split() == found.stdout.split()
+    assert shown.split() == printed(PROFILE, "h200").split()
+
+
+def test_the_shown_advice_is_printed():
+    shown = re.search(r"```text\n(Saves 34%.*?)```", PAGE.read_text(), re.DOTALL)[1]
+    assert " ".join(shown.split()) in " ".join(printed(FEWER_WARPS, "h100").split())

@@ -3,7 +3,7 @@
 import pytest
 
 from gpudissect.errors import UsageError
-from gpudissect.explanation.gate import NAMES, parse_gate
+from gpudissect.explanation.gate import NAMES, parse_gate, text_of
 from tests.support.explanations import explanation
 
 
@@ -40,7 +40,7 @@ from tests.support.explanations import explanation
     ],
 )
 def test_a_condition(text, holds):
-    assert parse_gate(text).holds(explanation()) is holds
+    assert parse_gate(text).evaluate(explanation()).is_true is holds
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,15 @@ def test_a_word_that_is_no_limiter_is_refused():
 )
 def test_an_unknown_value_is_no_answer(text, fields):
     with pytest.raises(UsageError, match=text.partition(" ")[0]):
-        parse_gate(text).holds(explanation(**fields))
+        parse_gate(text).evaluate(explanation(**fields))
 
 
 def test_the_values_are_printed_with_units():
     gate = parse_gate("spills == 0 and warps_for_90 <= 48 and time < 1ms and occupancy > 50 and limiter == memory")
     expected = "spills is 0 B, warps_for_90 is 40, time is 10 us, occupancy is 100 %, limiter is memory"
-    assert gate.values(explanation()) == expected
+    result = gate.evaluate(explanation())
+    assert text_of(result) == f"true: '{gate.text}': {expected}"
+    assert result.values["time"] == explanation().point.predicted and result.values["limiter"] == "memory"
 
 
 def test_a_number_beyond_the_largest_float_is_refused():

@@ -7,9 +7,17 @@ import pytest
 from rich.console import Console
 
 from gpudissect.device_info import Origin
+from gpudissect.explanation.listing import hits_of, source_of
 from gpudissect.explanation.result import Advice, Explanation
-from gpudissect.explanation.sentences import curve_of, hits_of, saved_of, source_of
-from gpudissect.views.terminal.explanation import MAX_SCREEN_LINES, code_rows, print_explanation, screen
+from gpudissect.explanation.sentences import best_of, curve_of, saved_of
+from gpudissect.views.terminal.explanation import (
+    MAX_SCREEN_LINES,
+    code_rows,
+    curve_rows,
+    print_explanation,
+    screen,
+    source_rows,
+)
 from gpudissect.views.terminal.layout import console
 from tests.support.explanations import explanation, line, point
 
@@ -39,9 +47,9 @@ def test_the_screen_answers_in_this_order():
         *(
             "device memory: busy for 86% of the measured time",
             "100% of its work is LDG.E at add.cu:4",
-            "Saves 31% move fewer bytes",
+            "Saves 31% 10 us -> 6.9 us: move fewer bytes",
             "are used; x 2",
-            "Saves 5% use loads",
+            "Saves 5% 10 us -> 9.5 us: use loads",
         ),
         "10 us, bracket 9 us to 11 us; measured 10.5 us, error -4.8%",
         *("100%, 64 of 64 warps per SM (maximum)", "40 warps per SM reach 90%"),
@@ -119,6 +127,10 @@ def test_latency_is_explained_by_the_instruction_that_waits():
             {"lines": (ATOMIC, *(line(n, "RED.E.ADD [R2]", limiting=0.1) for n in (5, 6)))},
             "100% of its work is atomics at add.cu:3 and 2 more lines",
         ),
+        (
+            {"lines": (line(0, "ATOMS.CAST.SPIN R6, [R13], R4, R6", limiting=0.8),), "point": BUSY_LSU},
+            "80% of its work is atomics at add.cu:3 (retry loop of atomics at add.cu:3)",
+        ),
         ({}, "shrinks the L1 from 241 KiB to 21 KiB"),
         ({"point": BUSY_LSU}, "LSU pipe (loads, stores, shuffles): busy for 23%"),
         ({"hint": "already at the bandwidth", "advice": (SMALL,)}, "Advice already at the bandwidth"),
@@ -131,7 +143,10 @@ def test_latency_is_explained_by_the_instruction_that_waits():
         ({"sms": 8192}, "4096 blocks for 8192 SMs: 4096 SMs are idle"),
         ({"sms": 1024}, "0.50 waves: 4096 blocks, 8192 fit on the GPU"),
         ({"sms": 132, "grid": (1584, 1, 1)}, "1.50 waves of 1056 blocks: the last wave fills 50% of the GPU"),
-        ({"advice": (SMALL.model_copy(update={"is_limit": True, "gain": 0.5}),)}, "Saves up to 50% unroll"),
+        (
+            {"advice": (SMALL.model_copy(update={"is_limit": True, "gain": 0.5}),)},
+            "Saves up to 50% 10 us -> 5 us: unroll",
+        ),
         ({"against": explanation(gpu="NVIDIA H100", point=point(4))}, "12.5 us, 1.25 x the time; limited by latency"),
     ],
 )
@@ -142,12 +157,13 @@ def test_a_fact_is_on_the_screen(fields, fact):
 def test_the_tables_have_every_instruction_and_point():
     text = printed(explanation(rejected=(SMALL,)), everything=True)
     sections = [
-        *("Worksheet", "Time against occupancy", "Where a warp spends its time", "Machine code: 4 instructions"),
+        *("Worksheet", "Time against occupancy", "Where a warp spends its time", "Source lines by time"),
+        "Machine code: 4 instructions",
         *("Longest dependence chain", "Loop-carried", "Advice", "Also tried", "Assumed, not measured", "Notes"),
     ]
     places = [text.rfind(f"\n{title}") for title in sections]
     assert -1 not in places and places == sorted(places)
-    code = text[places[3] : places[4]]
+    code = text[places[4] : places[5]]
     assert all(each.text in code for each in explanation().lines)
     hottest = text[places[2] : places[3]]
     assert hottest.index("FADD") < hottest.index("IMAD")
@@ -160,7 +176,83 @@ def test_code_without_padding_rare_executions_and_few_producers():
         line(2, "NOP", executed=0.0, stall=0.0, contended=0.0),
     )
     text = printed(explanation(lines=lines), everything=True)
-    assert "NOP" not in text and "<0.001" in text and "0x0010 0x0020 +2" in text and "0.0%" not in text
+    assert "NOP" not in text and "<0.001" in text and "0x0010 0x0020 +2" in text and " 0.0%" not in text
+
+
+def test_source_lines_are_ranked_by_time():
+    lines = (
+        line(0, "IMAD R2, R0, R3, R4", executed=1.0, stall=0.0, contended=0.0),
+        line(1, "LDG.E R2, desc[UR4][R2.64]", executed=4.0, stall=0.1, contended=0.02),
+        line(2, "FADD R5, R2, R4", executed=5.0, stall=0.6, contended=0.0).model_copy(update={"source_line": 4}),
+        line(3, "NOP", executed=0.0, stall=0.0, contended=0.0),
+    )
+    shown = explanation(lines=lines)
+    assert source_rows(shown) == [
+        ("add.cu:4", "90.0%", "70.0%", "2.0%", "5", "2"),
+        ("add.cu:3", "10.0%", "", "", "1", "1"),
+    ]
+    unknown = tuple(each.model_copy(update={"source_line": None}) for each in lines)
+    assert source_rows(explanation(lines=unknown)) == []
+    assert "Source lines" not in printed(explanation(lines=unknown), everything=True)
+
+
+@pytest.mark.parametrize(
+    ("executed", "stall", "text"),
+    [
+        (0.0, 0.0, "... 5 instructions to 0x0050, never executed"),
+        (1e-5, 0.0, "... 5 instructions to 0x0050, executed less than once per 1000 warps"),
+        (0.5, 0.0, ""),
+        (1e-5, 0.01, ""),
+    ],
+)
+def test_code_that_is_hardly_executed_is_one_row(executed, stall, text):
+    rare = [line(n, f"RARE{n} R2", executed=executed, stall=stall, contended=0.0) for n in range(1, 6)]
+    ends = [line(n, f"EXIT{n}", stall=0.0) for n in (0, 6)]
+    out = io.StringIO()
+    print_explanation(console(out), explanation(lines=(ends[0], *rare, ends[1])), everything=True)
+    code = out.getvalue().partition("Machine code")[2]
+    assert ("RARE3" in code) == (not text) and text in code
+    assert "EXIT0" in code and "EXIT6" in code
+
+
+def faster_below(**fields):
+    """An explanation with its best time at 24 warps of 64."""
+    curve = [point(blocks, measured=False) for blocks in range(1, 9)]
+    curve[2] = curve[2].model_copy(update={"predicted": 5_000.0, "l1_bytes": 209 << 10})
+    return explanation(curve=tuple(curve), **fields)
+
+
+def test_the_best_occupancy_is_marked_with_its_l1():
+    rows = [row for _, row in screen(faster_below(), 80) if row.endswith("best")]
+    assert [row.split()[:6] for row in rows] == [["24", "5", "us", "-", "209", "KiB"]]
+    assert rows[0].endswith("█ <- best") and max(len(row) for _, row in screen(faster_below(), 80)) <= 80
+    table = [row for row in curve_rows(faster_below()) if row[-1] == "best"]
+    assert len(table) == 1 and table[0][0] == "24" and "209 KiB" in table[0]
+    assert "shrinks the L1 where it is smaller" in text_of(faster_below())
+    best_is_launch = text_of(explanation())
+    assert "<- best" not in best_is_launch and "241 KiB ████████████████████████ <- this launch" in best_is_launch
+
+
+def test_an_occupancy_that_was_measured_to_be_slower_is_not_the_best():
+    curve = list(faster_below().curve)
+    curve[2] = curve[2].model_copy(update={"measured": 11_000.0})
+    assert best_of(explanation(curve=tuple(curve))) is None
+    curve[2] = curve[2].model_copy(update={"measured": 10_000.0})
+    assert best_of(explanation(curve=tuple(curve))).warps_per_sm == 24
+
+
+def test_an_l1_that_does_not_differ_is_no_column():
+    curve = tuple(point(blocks).model_copy(update={"l1_bytes": 241 << 10}) for blocks in range(1, 9))
+    text = text_of(explanation(curve=curve))
+    assert "KiB" not in text and "L1" not in text
+
+
+@pytest.mark.parametrize(("blocks", "has_note"), [(1500, True), (8 * 1056, False)])
+def test_waves_are_stated_if_another_occupancy_is_faster_and_a_wave_is_partial(blocks, has_note):
+    shown = faster_below(sms=132, grid=(blocks, 1, 1))
+    assert ("Waves of blocks: 1.42 at 64 warps, 3.79 at 24." in text_of(shown)) == has_note
+    assert [row[2] for row in curve_rows(shown)][-1] == f"{blocks / 1056:.2f}"
+    assert "Waves of blocks" not in text_of(explanation(sms=132, grid=(blocks, 1, 1)))
 
 
 @pytest.mark.parametrize(
@@ -200,6 +292,8 @@ def test_evidence_is_wrapped_and_the_last_advice_left_out():
     long = SMALL.model_copy(update={"gain": 0.5, "text": "a sentence " * 36, "evidence": "and its caveat"})
     text = text_of(explanation(advice=(long,) * 3))
     assert text.count("and its caveat") == 2
+    rows = [row for row in screen(explanation(advice=(long,) * 3, point=point(2)), 80) if row[0].startswith("Saves")]
+    assert len(rows) == 3 and rows[2][1].endswith("…") and rows[2][1].startswith("25 us -> 12.5 us: a sen")
 
 
 def test_hit_rates_are_shown_of_requests_that_reach_the_l1():

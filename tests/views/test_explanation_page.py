@@ -55,6 +55,7 @@ def test_a_page_has_the_answers_plots_bounds_advice_and_code():
         *("use loads of 16 bytes", "bracket 9 us to 11 us", "error -4.8%"),
         *("Other GPU", "NVIDIA H100", "1.25 x the time"),
         *("Lower bounds", "Time against occupancy", "Roofline", "Other changes", "unroll the loop"),
+        *("Source lines", '<th scope="row">add.cu:5</th><td>25.0%</td><td>62.0%</td><td>4.0%</td><td>4</td>'),
         *("Machine code", "FADD R5, R2, R4", "Worksheet", "2 instructions", "Assumed, not measured", "Notes"),
     ]
     places = [text.find(fact) for fact in facts]
@@ -66,6 +67,21 @@ def test_an_instruction_links_to_what_it_waits_for_and_has_a_bar_of_its_stall():
     assert "i10" in page.fragments and page.fragments <= set(page.ids)
     row = re.search(r'<tr id="i20">.*?</tr>', explanation_page(explanation()))
     assert row is not None and 'href="#i10"' in row[0] and '<rect width="62"' in row[0] and "0x0020*" in row[0]
+
+
+def test_the_first_advice_alone_stands_out():
+    same = tuple(Advice(text=text, gain=0.43, evidence="so") for text in ("unroll", "prefetch"))
+    text = explanation_page(explanation(advice=same))
+    assert text.count("Saves 43%") == 2 and text.count('<dt class="main">Saves 43%') == 1
+
+
+def test_code_that_is_hardly_executed_is_one_row_without_dead_links():
+    rare = tuple(line(n, f"RARE{n} R2", executed=0.0, stall=0.0, contended=0.0) for n in range(1, 6))
+    last = line(6, "FADD R5, R2, R4", stall=0.5, waits_for=(16, 0))
+    text = explanation_page(explanation(lines=(line(0, "LDG.E R2, [R4]"), *rare, last)))
+    assert "... 5 instructions to 0x0050, never executed" in text and "RARE1" not in text
+    page = ParsedPage(text)
+    assert page.fragments <= set(page.ids) and "0x0010" in text
 
 
 def test_a_long_kernel_keeps_the_instructions_where_most_time_is_spent():

@@ -123,6 +123,10 @@ def explain(
     from gpudissect.results.files import check_apart, check_names, check_writable, load
 
     condition = None if gate is None else parse_gate(gate)
+    if device is not None:
+        from gpudissect.explanation.on_gpu import gpu_number
+
+        gpu_number(device)
     if trips:
         _check_not_run({"--arg": arg, "-d": device, "--limit": limit, "--profile": profile})
     of_launch: dict[str, object] = {"--block": block, "--grid": grid, "--shared": shared, "--arg": arg, "-d": device}
@@ -212,10 +216,16 @@ def _show(
     found: Explanation, output: Path | None, html: Path | None, as_json: bool, everything: bool, condition: Gate | None
 ) -> int:
     """Write and print an explanation; the exit code, also if stdout is closed."""
+    from gpudissect.explanation.gate import text_of
     from gpudissect.results.files import write_text
     from gpudissect.views.terminal.explanation import print_explanation
     from gpudissect.views.terminal.layout import console
 
+    not_evaluated: UsageError | None = None
+    try:
+        found = found if condition is None else found.model_copy(update={"gate": condition.evaluate(found)})
+    except UsageError as error:  # output is written and printed all the same
+        not_evaluated = error
     if output is not None:
         write_text(output, found.to_json() + "\n")
     if html is not None:
@@ -229,12 +239,9 @@ def _show(
             print_explanation(console(sys.stdout), found, everything=everything)
     for path in filter(None, (output, html)):
         print_note(f"wrote {path}")
-    return DONE if condition is None else _check(condition, found)
-
-
-def _check(condition: Gate, found: Explanation) -> int:
-    """Print whether the condition holds, with its values; the exit code."""
-    holds = condition.holds(found)
-    text = f"'{condition.text}': {condition.values(found)}"
-    (print_note if holds else print_error)(f"{'true' if holds else 'false'}: {text}")
-    return DONE if holds else PARTIAL
+    if not_evaluated is not None:
+        raise not_evaluated
+    if found.gate is None:
+        return DONE
+    (print_note if found.gate.is_true else print_error)(text_of(found.gate))
+    return DONE if found.gate.is_true else PARTIAL

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gpudissect.errors import UsageError, unknown_name
-from gpudissect.explanation.result import Explanation
+from gpudissect.explanation.result import Explanation, GateResult
 from gpudissect.explanation.sentences import LATENCY, RESOURCES
 from gpudissect.units import BYTE_UNITS, TIME_UNITS, format_bytes, format_ns
 
@@ -64,13 +64,16 @@ class Gate:
     names: tuple[str, ...]
     _test: Test
 
-    def holds(self, explanation: Explanation) -> bool:
-        """Whether it is true. Raises `UsageError` if a value is not known."""
-        return self._test({name: _value(name, explanation) for name in self.names})
+    def evaluate(self, explanation: Explanation) -> GateResult:
+        """Whether it is true, and the values in it. Raises `UsageError` if a value is not known."""
+        values = {name: _value(name, explanation) for name in self.names}
+        return GateResult(expression=self.text, is_true=self._test(values), values=values)
 
-    def values(self, explanation: Explanation) -> str:
-        """The values in it: ``spills is 0 B, warps_for_90 is 56``."""
-        return ", ".join(f"{name} is {_shown(name, _value(name, explanation))}" for name in self.names)
+
+def text_of(result: GateResult) -> str:
+    """A result in one line: ``true: 'spills == 0 and limiter == l2': spills is 0 B, limiter is l2``."""
+    values = ", ".join(f"{name} is {_shown(name, value)}" for name, value in result.values.items())
+    return f"{'true' if result.is_true else 'false'}: '{result.expression}': {values}"
 
 
 def parse_gate(text: str) -> Gate:

@@ -76,9 +76,7 @@ def run_of(
 
     Raises `UsageError` for sizes that no grid or block has, and a device that is no GPU of this machine.
     """
-    index = re.fullmatch(r"cuda:(\d{1,5})", device or "cuda:0")
-    if index is None:
-        raise UsageError(f"{ascii(device)[:60]} cannot run a kernel: name a GPU of this machine, such as cuda:0")
+    gpu = gpu_number(device)
     limit_s = DEFAULT_LIMIT_S if limit_s is None else limit_s
     if not 0 < limit_s <= MAX_LIMIT_S:
         raise UsageError(f"a time limit of {limit_s} s: valid: more than 0, up to {MAX_LIMIT_S:.0f}")
@@ -89,7 +87,21 @@ def run_of(
     if not 0 <= shared_bytes < 1 << 31:
         raise UsageError(f"{format_bytes(shared_bytes)} of dynamic shared memory: no SM has as much")
     launch = Launch(grid=sizes, block=threads, shared_bytes=shared_bytes)
-    return GpuRun(launch, tuple(arguments), int(index[1]), limit_s, tuple(options))
+    return GpuRun(launch, tuple(arguments), gpu, limit_s, tuple(options))
+
+
+def gpu_number(device: str | None) -> int:
+    """The number of a GPU such as ``cuda:1``; 0 for None. Raises `UsageError` for what is no GPU of this machine."""
+    index = re.fullmatch(r"cuda:(\d{1,5})", device or "cuda:0")
+    if index is not None:
+        return int(index[1])
+    name = ascii(device)[:60]
+    if device is None or not device.startswith("sim:"):
+        raise UsageError(f"{name} cannot run a kernel: name a GPU of this machine, such as cuda:0")
+    raise UsageError(
+        f"{name} cannot run a kernel: counts need a GPU (-d cuda:0), --profile FILE or --trips LOOP=N; for an estimate "
+        f"without a GPU add --trips and --machine RESULT, a result of 'discover -d {name[1:-1]} -o RESULT'"
+    )
 
 
 def _sizes(what: str, given: Sizes, maxima: Sequence[int]) -> tuple[int, int, int]:

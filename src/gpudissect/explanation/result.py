@@ -112,6 +112,17 @@ class Advice(Record):
     """The numbers behind it."""
 
 
+class GateResult(Record):
+    """A condition on an explanation, such as ``spills == 0``, and whether it is true."""
+
+    expression: str
+    """The condition."""
+    is_true: bool
+    """Whether it is true."""
+    values: dict[str, float | str]
+    """Values of the names in it: bytes, nanoseconds, percent, counts, or the name of a resource."""
+
+
 class Explanation(Record):
     """A kernel on a GPU."""
 
@@ -172,6 +183,8 @@ class Explanation(Record):
     """What was not measured, with its source."""
     notes: Items[str] = ()
     """What the profile or the model could not do."""
+    gate: GateResult | None = None
+    """The condition of `--gate`, if one was given."""
     against: Explanation | None = None
     """The same kernel on another GPU, if requested."""
 

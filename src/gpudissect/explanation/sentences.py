@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpudissect.explanation.listing import address_of, hottest, opcode_of, place_of, source_of
 from gpudissect.explanation.result import MIN_GAIN, Advice, Explanation, Line, Point
 from gpudissect.machine_code.names import short_name
 from gpudissect.results.text import brief, clean, provenance
@@ -20,6 +21,7 @@ CONVERGED_THREADS = 28.0  # active threads of a warp, on average, below which di
 _SAME_TIME = 0.005  # relative difference
 SMALL_GAIN = 0.1  # below it, what is not predicted is named too
 MIN_WAIT = 0.02  # share of the time of a warp, from which a kind of wait is named
+RETRIED, MAX_LOOPS = "ATOMS.CAST", 2  # opcode of the compare-and-swap of such a loop; places that are named
 MIN_FILL = 0.9
 """Share of the block slots of all waves that a grid fills, below which the grid is named."""
 _OCCUPANCY_LIMITS = {
@@ -28,7 +30,6 @@ _OCCUPANCY_LIMITS = {
     "registers": "registers ({registers} per thread)",
     "shared memory": "shared memory ({shared} per block)",
 }
-MIN_EXECUTIONS, MIN_SHARE = 0.001, 0.0005  # below them a number is not shown
 MAX_NAME_LENGTH = 60  # characters of the name of a kernel or a GPU
 
 
@@ -100,10 +101,17 @@ def limiter_of(explanation: Explanation) -> str:
         busy = min(1.0, explanation.bounds.get(point.limiter, 0.0) / time) if time else 0.0
         place, kind, share = _most_work(explanation)
         most = f"; {share:.0%} of its work is {f'{kind} at ' if kind else ''}{place}" if share else ""
-        return f"{name}: busy for {busy:.0%} of the {kind_of_time} time{most}"
+        return f"{name}: busy for {busy:.0%} of the {kind_of_time} time{most}{_retries(explanation)}"
     busiest = f"the busiest resource, {bounds[0][0]}, is busy for {bounds[0][2]:.0%} of the time" if bounds else ""
-    texts = busiest, _longest_wait(explanation), _other_waits(explanation)
+    texts = busiest, _longest_wait(explanation) + _retries(explanation), _other_waits(explanation)
     return ": ".join(filter(None, (LATENCY, "; ".join(filter(None, texts)))))
+
+
+def _retries(explanation: Explanation) -> str:
+    """Source lines with a loop of the compiler around an atomic that shared memory does not support."""
+    loops = [line for line in explanation.lines if opcode_of(line).startswith(RETRIED) and line.executed]
+    at_most = list(dict.fromkeys(source_of(line) or address_of(line.address) for line in loops))[:MAX_LOOPS]
+    return f" (retry loop of atomics at {' and '.join(at_most)})" if at_most else ""
 
 
 def _other_waits(explanation: Explanation) -> str:
@@ -187,14 +195,17 @@ def answers_of(explanation: Explanation, max_advice: int) -> list[tuple[str, str
 
 
 def advice_of(explanation: Explanation) -> list[tuple[str, str]]:
-    """What each advice saves, and its text; one line that says why there is none.
+    """What each advice saves, and its text with both times; one line that says why there is none.
 
     A measured time outside the bracket makes each saving doubtful: ``Saves 12%?``.
     """
     point, hint = explanation.point, hint_of(explanation)
     is_doubtful = point.measured is not None and not point.low <= point.measured <= point.high
     found = [
-        (f"Saves {saved_of(each)}{'?' if is_doubtful else ''}", f"{each.text}; {each.evidence}")
+        (
+            f"Saves {saved_of(each)}{'?' if is_doubtful else ''}",
+            f"{change_of(explanation, each)}{each.text}; {each.evidence}",
+        )
         for each in explanation.advice
     ]
     is_small = not found or explanation.advice[0].gain < SMALL_GAIN
@@ -216,6 +227,12 @@ def saved_of(advice: Advice) -> str:
     if advice.gain < _SAME_TIME:
         return "nothing"
     return f"{'up to ' if advice.is_limit else ''}{advice.gain:.0%}"
+
+
+def change_of(explanation: Explanation, advice: Advice) -> str:
+    """Predicted time now and with the change, ``1.05 ms -> 640 us: ``; empty if it saves nothing."""
+    now = explanation.point.predicted
+    return "" if advice.gain < _SAME_TIME else f"{format_ns(now)} -> {format_ns(now * (1 - advice.gain))}: "
 
 
 def _longest_wait(explanation: Explanation) -> str:
@@ -270,15 +287,48 @@ def warps_of(explanation: Explanation) -> str:
     return f"{needed} warps per SM reach 90% of the best predicted throughput"
 
 
+def has_different_l1(explanation: Explanation) -> bool:
+    """Whether the L1 differs between the points of the curve."""
+    return len({each.l1_bytes for each in curve_of(explanation)} - {None}) > 1
+
+
+def best_of(explanation: Explanation) -> Point | None:
+    """The point of the curve with the shortest predicted time, without those that were measured to be slower.
+
+    None if its time is not shorter than that of the launch.
+    """
+    *others, launch = curve_of(explanation)
+    slowest = launch.measured or math.inf
+    faster = [each for each in others if each.measured is None or each.measured < slowest]
+    best = min(faster, key=lambda each: each.predicted, default=launch)
+    return best if best.predicted < (1 - _SAME_TIME) * launch.predicted else None
+
+
 def note_on_curve(explanation: Explanation) -> str:
-    """How the L1 differs between the points of the curve; empty if it does not, or if that is not known."""
-    own = explanation.point.l1_bytes or 0
-    least = min((each.l1_bytes or own for each in explanation.curve), default=own)
-    if least >= own:
+    """How L1 and waves differ between the points of the curve; empty if they do not, or if that is not known."""
+    own, lower = explanation.point.l1_bytes or 0, curve_of(explanation)[:-1]
+    sizes = [each.l1_bytes or own for each in lower]
+    least, parts = min(sizes, default=own), list[str]()
+    if least < own:
+        parts = ["Dynamic shared memory lowers the occupancy, and shrinks the L1"]
+        parts[0] += (
+            f" from {format_bytes(own)} to {format_bytes(least)}." if max(sizes) == least else " where it is smaller."
+        )
+        parts.append(f"Warps needed: with {format_bytes(own)}.")
+    return " ".join([*parts, *filter(None, [_note_on_waves(explanation)])])
+
+
+def _note_on_waves(explanation: Explanation) -> str:
+    """Waves at the launch and at the best point, if that is another one and a last wave fills little of the GPU."""
+    best = best_of(explanation)
+    if best is None or not explanation.sms:
         return ""
-    largest = format_bytes(own)
-    lower = f"Dynamic shared memory lowers the occupancy, and shrinks the L1 from {largest} to {format_bytes(least)}."
-    return f"{lower} Warps needed: with {largest}."
+    points = (explanation.point, best)
+    waves = [math.prod(explanation.grid) / (explanation.sms * each.blocks_per_sm) for each in points]
+    if all(each >= MIN_FILL * math.ceil(each) for each in waves):
+        return ""
+    now, fewer = waves
+    return f"Waves of blocks: {now:.2f} at {explanation.point.warps_per_sm} warps, {fewer:.2f} at {best.warps_per_sm}."
 
 
 def resident_warps(explanation: Explanation) -> int:
@@ -320,61 +370,3 @@ def against_of(explanation: Explanation, other: Explanation) -> str:
     change = f"{ratio:.2f} x the time" if ratio >= 1 else f"{1 / ratio:.2f} x as fast"
     change = "the same time" if abs(ratio - 1) < _SAME_TIME else change
     return f"{format_ns(other.point.predicted)}, {change}; limited by {limiter_of(other)}"
-
-
-def hottest(explanation: Explanation, count: int) -> list[Line]:
-    """Instructions at which a warp spends most time, the first `count`."""
-    ranked = sorted(explanation.lines, key=lambda line: (-line.stall - line.contended, line.address))
-    return [line for line in ranked[:count] if line.stall + line.contended > 0]
-
-
-def executed_lines(explanation: Explanation) -> list[Line]:
-    """The machine code by address, without the padding behind the last instruction that a warp executes."""
-    lines = sorted(explanation.lines, key=lambda line: line.address)
-    last = max((n for n, line in enumerate(lines) if line.executed > 0), default=-1)
-    return lines[: last + 1]
-
-
-def executions_of(line: Line) -> str:
-    """Executions by a warp, on average."""
-    return f"{line.executed:.4g}" if line.executed >= MIN_EXECUTIONS or not line.executed else f"<{MIN_EXECUTIONS:g}"
-
-
-def number_of(value: float | None) -> str:
-    """A number in four digits; empty without one."""
-    return "" if value is None else f"{value:.4g}"
-
-
-def hits_of(line: Line) -> tuple[str, str]:
-    """Hit rates in the L1 and, of its misses, in the L2; empty for other instructions and for shared memory."""
-    rates = (line.l1_hits, line.l2_hits) if line.sectors else (None, None)
-    return "" if rates[0] is None else f"{rates[0]:.0%}", "" if rates[1] is None else f"{rates[1]:.0%}"
-
-
-def share_of(share: float) -> str:
-    """A share in percent; empty if it rounds to zero."""
-    return f"{share:.1%}" if share >= MIN_SHARE else ""
-
-
-def place_of(line: Line) -> str:
-    """Opcode, address and source line: ``LDG.E (0x0010, add.cu:4)``."""
-    source = source_of(line)
-    return f"{opcode_of(line)} ({address_of(line.address)}{', ' if source else ''}{source})"
-
-
-def opcode_of(line: Line) -> str:
-    """The opcode with its modifiers, without a predicate."""
-    words = line.text.split()
-    return clean(next((word for word in words if not word.startswith("@")), ""))
-
-
-def source_of(line: Line) -> str:
-    """File name and number of the source line; empty if not known."""
-    if not line.source_line:  # 0 stands for none
-        return ""
-    return clean(f"{(line.source_file or '').rpartition('/')[2]}:{line.source_line}")
-
-
-def address_of(address: int) -> str:
-    """An address in the kernel, in hexadecimal."""
-    return f"0x{address:04x}"

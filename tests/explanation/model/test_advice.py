@@ -1,26 +1,34 @@
 """What would make recorded kernels faster, by the model, and where in their source."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from gpudissect.explanation.inputs import explain_trips
+from gpudissect.explanation.model import advice as advice_module
 from gpudissect.explanation.model.advice import full_waves, smaller_blocks
-from gpudissect.explanation.model.advice_memory import combined_atomics, fewer_passes
+from gpudissect.explanation.model.advice_memory import combined_atomics, fewer_passes, no_local_memory
+from gpudissect.explanation.model.advice_occupancy import fewer_blocks
 from gpudissect.explanation.model.assess import assess, facts_of
 from gpudissect.explanation.model.build import explain_profile
 from gpudissect.explanation.model.card import card_of
 from gpudissect.explanation.model.trial import Trial
 from gpudissect.explanation.profile import Launch, read_profile
 from gpudissect.explanation.ptx import parse_ptx
-from gpudissect.explanation.result import MIN_GAIN
+from gpudissect.explanation.result import MIN_GAIN, Advice
 from gpudissect.machine_code.program import read_program
 from gpudissect.results.files import load
 
 H200 = load(Path("docs/results/h200.json"))
+TRIES = (
+    *("fewer_passes", "reuse_in_block", "combined_atomics", "full_waves", "smaller_blocks", "converged", "more_blocks"),
+    *("fewer_blocks", "fewer_retries", "fewer_waits", "fewer_barriers"),
+)
 LOCAL = """
 extern "C" __global__ void local(int* out, int step) {
     int found[64];
@@ -30,8 +38,8 @@ extern "C" __global__ void local(int* out, int step) {
 """
 
 
-def recorded(kernel):
-    return read_profile(Path("tests/recordings/kernels/h200") / f"{kernel}.json")
+def recorded(kernel, gpu="h200"):
+    return read_profile(Path("tests/recordings/kernels") / gpu / f"{kernel}.json")
 
 
 @cache
@@ -43,15 +51,15 @@ def found(kernel, text, *, among="advice"):
     return next((each for each in getattr(explained(kernel), among) if text in each.text), None)
 
 
-def trial_of(kernel, *, warps=lambda warps: warps, **facts):
+def trial_of(kernel, *, warps=lambda warps: warps, gpu="h200", **facts):
     """A recorded kernel with other facts or sampled warps."""
-    profile, card = recorded(kernel), card_of(H200)
+    profile, card = recorded(kernel, gpu), card_of(load(Path(f"docs/results/{gpu}.json")))
     program, module = read_program(*profile.machine_code()), parse_ptx(profile.ptx())
     measured = facts_of(profile, card)
     assessment = assess(program, module, replace(measured, warps=warps(measured.warps)), card)
     assessment = replace(assessment, facts=replace(assessment.facts, **facts))
     prediction = assessment.predict(assessment.occupancy.blocks, largest_carveout=False)
-    return Trial(assessment, prediction, explained(kernel).lines)
+    return Trial(assessment, prediction, explained(kernel).lines if gpu == "h200" else ())
 
 
 @pytest.mark.parametrize(
@@ -67,6 +75,10 @@ def trial_of(kernel, *, warps=lambda warps: warps, **facts):
         ("histogram_global", "Sort the updates", "4 MiB of words do not fit in shared memory", 0.7, True),
         ("lennard_jones", "sort the data", "the 2 loads at lennard_jones.cu:12", 0.3, True),
         ("transpose_conflicts", "bank conflicts", "transpose.cu:", MIN_GAIN, False),
+        ("transpose_conflicts", "bank conflicts", "; 32-way conflicts: 32 wavefronts per request", MIN_GAIN, False),
+        ("group_by", "conflicts of ATOMS", "up to 8-way conflicts, which vary with the addresses", MIN_GAIN, False),
+        ("group_by", "retry loop", "64-bit atomics at group_by.cu:20", 0.2, True),
+        ("group_by", "retry loop", "3.14 attempts per atomic", 0.2, True),
         ("mandelbrot", "same path", "19.1 of 32 threads are active at mandelbrot.cu:13", 0.3, True),
         ("wave_equation", "grid of 792 blocks", "396 blocks and a grid-stride loop", 0.2, False),
         ("wave_equation", "at most 32 registers per thread (now 40)", "0.97 waves instead of 1.29", 0.2, True),
@@ -161,6 +173,59 @@ def test_local_memory_is_avoided(tmp_path):
     advice = next(each for each in (*shown.advice, *shown.rejected) if "local memory" in each.text)
     assert shown.stack_bytes == 256 and "(256 B per thread)" in advice.text and "STL" in advice.text
     assert "65 accesses of each warp" in advice.evidence and 0.1 < advice.gain < 1 and advice.is_limit
+
+
+@pytest.mark.parametrize(
+    ("kernel", "text", "facts", "least"),
+    [
+        (
+            "label_propagation",
+            "Run 24 warps per SM instead of 64 (3 blocks): use a grid of 396 blocks and a grid-stride loop",
+            ("preferred carveout of 3%", "loads that hit the L1: 7% -> 28%", "33 MiB -> 12.4 MiB (L2 49 MiB)"),
+            0.2,
+        ),
+        (
+            "huffman_decode",
+            "Run 16 warps per SM instead of 64 (8 blocks)",
+            ("with an L1 of 149 KiB; if the driver takes a larger carveout, down to 21 KiB: 585 us",),
+            0.5,
+        ),
+    ],
+)
+def test_fewer_warps_are_advised_where_more_loads_then_hit(kernel, text, facts, least):
+    trial = trial_of(kernel, gpu="h100")
+    (advice,) = fewer_blocks(trial)
+    assert text in advice.text and not advice.is_limit and advice.gain > least
+    assert all(fact in f"{advice.text}; {advice.evidence}" for fact in facts)
+
+
+@pytest.mark.parametrize("kernel", ["mandelbrot", "matrix_multiply_naive", "scan"])
+def test_fewer_warps_are_not_advised_where_no_more_loads_hit(kernel):
+    assert not list(fewer_blocks(trial_of(kernel)))
+
+
+@pytest.mark.parametrize(("gain", "is_first"), [(0.43, True), (0.40, True), (0.30, False)])
+def test_local_memory_is_ranked_before_close_gains(monkeypatch, gain, is_first):
+    def advice(text, gain):
+        return Advice(text=text, gain=gain, is_limit=True, evidence="")
+
+    trial = trial_of("pointer_chase")
+    for name in set(vars(advice_module)) & set(TRIES):
+        monkeypatch.setattr(advice_module, name, lambda trial: ())
+    monkeypatch.setattr(advice_module, "more_in_flight", lambda trial: (advice("waits", 0.44), advice("few", 0.01)))
+    monkeypatch.setattr(advice_module, "no_local_memory", lambda trial: (advice("local", gain),))
+    with ThreadPoolExecutor(1) as pool:
+        texts = [each.text for each in advice_module.advise(trial, pool)]
+    assert texts == (["local", "waits", "few"] if is_first else ["waits", "local", "few"])
+
+
+def test_advice_on_local_memory_has_its_footprint_and_hits():
+    trial = trial_of("label_propagation", gpu="h100")
+    trial.lines = [SimpleNamespace(executed=1.0, issue_cycles=1.0, unit="lsu") for _ in trial.program.instructions]
+    trial.places = str
+    (advice,) = no_local_memory(trial)
+    assert "local memory of all resident threads: 33 MiB (L2 49 MiB); its loads: L1 17%, L2 46%" in advice.evidence
+    assert advice.evidence.endswith("device memory 37%; upper limit: assumes none")
 
 
 def test_barriers_are_tried_and_rejected():

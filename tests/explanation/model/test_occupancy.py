@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudissect.explanation.model.occupancy import l1_bytes, occupancy_of
+from gpudissect.explanation.model.occupancy import l1_beside, l1_bytes, limited_blocks, occupancy_of
 from gpudissect.explanation.profile import read_profile
 from tests.explanation.model.test_costs import CARD
 
@@ -26,3 +26,16 @@ def test_blocks_are_those_of_the_driver(file):
 def test_the_l1_has_what_the_carveout_leaves(resident, shared, kib):
     assert l1_bytes(CARD, resident, shared, largest_carveout=False) == kib << 10
     assert l1_bytes(CARD, resident, shared, largest_carveout=True) == 21 << 10
+
+
+@pytest.mark.parametrize("shared", [1024, 1152, 17 << 10])
+@pytest.mark.parametrize("resident", [2, 6, 13])
+def test_shared_memory_limits_the_blocks_of_a_carveout(resident, shared):
+    for blocks in range(1, resident):
+        carveout, size = limited_blocks(CARD, resident, shared, blocks)
+        assert carveout // size == blocks and size >= shared and size % 128 == 0
+        assert l1_beside(CARD, carveout) <= l1_bytes(CARD, resident, shared, largest_carveout=False)
+
+
+def test_blocks_that_no_carveout_limits_are_not_offered():
+    assert limited_blocks(CARD, 200, 1024, 199) is None

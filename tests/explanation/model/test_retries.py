@@ -10,11 +10,20 @@ from hypothesis import strategies as st
 from gpudissect.explanation.model.assess import assess, facts_of
 from gpudissect.explanation.model.card import card_of
 from gpudissect.explanation.model.requests import Requests
-from gpudissect.explanation.model.retries import Contention, contention_of, mean_attempts, mean_passes
+from gpudissect.explanation.model.retries import (
+    Contention,
+    contention_of,
+    mean_attempts,
+    mean_passes,
+    retried_atomics,
+    with_one_attempt,
+)
 from gpudissect.explanation.profile import read_profile
 from gpudissect.explanation.ptx import parse_ptx
+from gpudissect.explanation.user_code import assemble
 from gpudissect.machine_code.program import read_program
 from gpudissect.results.files import load
+from tests.support.ptx import ptx_of
 
 ALL = np.ones((4, 32), dtype=np.bool_)
 WARPS = np.arange(4)
@@ -62,3 +71,38 @@ def test_the_loop_of_a_recorded_kernel_iterates_as_often_as_its_words_say():
 def test_a_thousand_lanes_on_one_word_take_a_thousand_attempts():
     found = [mean_attempts(Contention(32.0, 32.0, 32.0), warps) for warps in (8, 22, 24, 32)]
     assert found == sorted(found) and found[-1] == pytest.approx(1024, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("unsigned long long", "64-bit atomics"),
+        ("float", "floating-point atomics"),
+        ("double", "64-bit floating-point atomics"),
+        ("int", None),
+    ],
+)
+def test_the_atomics_that_the_compiler_replaces_have_a_name(kind, name):
+    source = f"""extern "C" __global__ void k({kind}* out, const {kind}* in) {{
+        __shared__ {kind} sums[64];
+        atomicAdd(&sums[(int)in[threadIdx.x] & 63], in[threadIdx.x]);
+        __syncthreads();
+        out[threadIdx.x] = sums[threadIdx.x];
+    }}"""
+    cubin = assemble(ptx_of(source, "compute_90"), "sm_90")
+    found = retried_atomics(read_program(cubin, cubin.kernels[0]))
+    assert list(found.values()) == ([name] if name else [])
+
+
+def test_one_attempt_executes_the_loop_as_often_as_what_is_around_it():
+    profile = read_profile(Path("tests/recordings/kernels/h100/group_by.json"))
+    program, card = read_program(*profile.machine_code()), card_of(load(Path("docs/results/h200.json")))
+    found = assess(program, parse_ptx(profile.ptx()), facts_of(profile, card), card)
+    once = with_one_attempt(program, found.counts, found.attempts)
+    of_place = {
+        place: number for number, block in enumerate(program.flow.blocks) for place in range(block.start, block.end)
+    }
+    loop = next(of_place[i] for i, each in enumerate(program.instructions) if "CAST" in each.modifiers)
+    around = next(of_place[i] for i, each in enumerate(program.instructions) if "POPC" in each.modifiers)
+    assert once.warps[loop].value == pytest.approx(once.warps[around].value, rel=0.01)
+    assert once.warps[around] == found.counts.warps[around]

@@ -8,37 +8,39 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import replace
-from itertools import chain
 
 from gpudissect.explanation.counts import Count
+from gpudissect.explanation.listing import address_of, source_of
 from gpudissect.explanation.model.advice_latency import fewer_barriers, fewer_waits, more_in_flight
 from gpudissect.explanation.model.advice_memory import combined_atomics, fewer_passes, no_local_memory, reuse_in_block
+from gpudissect.explanation.model.advice_occupancy import fewer_blocks, more_blocks
+from gpudissect.explanation.model.advice_shared import fewer_retries
 from gpudissect.explanation.model.assess import MAX_PATH
-from gpudissect.explanation.model.occupancy import RESERVED_SHARED, SHARED_UNIT
 from gpudissect.explanation.model.requests import SECTOR, TAG_BANKS, Requests
 from gpudissect.explanation.model.trial import GLOBAL, Trial
 from gpudissect.explanation.model.walk import walk
 from gpudissect.explanation.result import Advice
-from gpudissect.explanation.sentences import CONVERGED_THREADS, MIN_FILL, address_of, source_of
-from gpudissect.machine_code.accesses import most_live
-from gpudissect.units import WARP_SIZE, format_bytes, format_bytes_rounded
+from gpudissect.explanation.sentences import CONVERGED_THREADS, MIN_FILL
+from gpudissect.units import WARP_SIZE, format_bytes_rounded
 
 FP32 = ("FADD", "FMUL", "FFMA")
 INTEGER = ("IMAD", "IADD", "LEA", "SHF", "LOP", "ISETP", "VIADD", "IMNMX", "VIMNMX", "PRMT", "IABS")
 MIN_SHARE_OF_KIND = 0.15  # of the instructions that a warp executes, from which a kind is named
 MIN_USED = 0.9  # of the bytes that memory moves, or of its time: then nearly all
-MIN_LIVE = 0.75  # of the registers needed at once, below which another order of instructions does not avoid spills
-OTHER_REGISTERS = 4  # beside those needed at once, of 80 kernels: the stack pointer, and gaps before aligned ones
+CLOSE_GAIN = 0.05  # share of the time; within it local memory is named before the waits that it causes
 
 
 def advise(trial: Trial, pool: Executor) -> tuple[Advice, ...]:
-    """Changes that were tried, largest gain first; `pool` runs the trials."""
+    """Changes that were tried, largest gain first, local memory before close ones; `pool` runs the trials."""
     limiter = trial.found.limiter
     tries = [fewer_passes, reuse_in_block, combined_atomics, no_local_memory, full_waves, smaller_blocks, converged]
+    tries += [fewer_blocks, fewer_retries]
     tries += [more_blocks, fewer_waits, more_in_flight] if limiter == "latency" else []
     tries += [fewer_barriers] if limiter in ("latency", "adu") else []
     found = pool.map(lambda find: tuple(find(trial)), tries)
-    return tuple(sorted(chain.from_iterable(found), key=lambda each: -each.gain))
+    bonus = [CLOSE_GAIN if find is no_local_memory else 0.0 for find in tries]
+    ranked = [(each.gain + more, each) for more, group in zip(bonus, found, strict=True) for each in group]
+    return tuple(each for _, each in sorted(ranked, key=lambda pair: -pair[0]))
 
 
 def full_waves(trial: Trial) -> Iterator[Advice]:
@@ -120,40 +122,6 @@ def _scaled(requests: Requests, factor: float) -> Requests:
         dram_bytes=requests.dram_bytes * factor,
         operations=requests.operations * factor,
     )
-
-
-def more_blocks(trial: Trial) -> Iterator[Advice]:
-    """More resident blocks, if what limits them is registers or shared memory."""
-    occupancy, card, kernel = trial.assessment.occupancy, trial.card, trial.program.kernel
-    others = [blocks for name, blocks in occupancy.by_limit.items() if name not in occupancy.limits]
-    if len(occupancy.limits) != 1 or occupancy.limits[0] in ("warps", "blocks") or min(others) <= trial.resident:
-        return
-    advice = []
-    live, index = most_live(trial.program.flow)
-    place_name = source_of(trial.lines[index]) or address_of(trial.lines[index].address)
-    for blocks in range(trial.resident + 1, min(min(others), trial.resident + 4) + 1):
-        warps, now = (each * trial.launch.warps_per_block for each in (blocks, trial.resident))
-        waves = [trial.launch.blocks / (each * card.sms) for each in (trial.resident, blocks)]
-        evidence, is_limit = f"predicted with {blocks} blocks per SM instead of {trial.resident}", False
-        if math.ceil(waves[1]) < math.ceil(waves[0]):
-            evidence += f": {waves[1]:.2f} waves instead of {waves[0]:.2f}"
-        if occupancy.limits[0] == "registers":
-            most = card.registers // card.schedulers // (-(-warps // card.schedulers) * WARP_SIZE) // 8 * 8
-            if most < MIN_LIVE * live:
-                break
-            text = f"Use at most {most} registers per thread (now {kernel.registers})"
-            is_limit = most < live + OTHER_REGISTERS
-            if is_limit:
-                evidence += f"; {live} registers are live at {place_name}; upper limit: assumes no spills"
-        else:
-            most = (card.shared_bytes // blocks - RESERVED_SHARED) // SHARED_UNIT * SHARED_UNIT
-            used = kernel.shared_bytes + trial.assessment.facts.dynamic_shared
-            text = f"Use at most {format_bytes(most)} of shared memory per block (now {format_bytes(used)})"
-        text += f": {warps} warps per SM instead of {now}"
-        gain = trial.gain(trial.time(resident=blocks))
-        advice.append(Advice(text=text, gain=gain, is_limit=is_limit, evidence=evidence))
-    if advice:
-        yield max(advice, key=lambda each: each.gain)
 
 
 def hint_of(trial: Trial) -> str:

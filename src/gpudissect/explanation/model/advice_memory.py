@@ -7,13 +7,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.explanation.listing import source_of
+from gpudissect.explanation.model.advice_occupancy import local_footprint
+from gpudissect.explanation.model.advice_shared import conflicts_of
 from gpudissect.explanation.model.occupancy import RESERVED_SHARED
 from gpudissect.explanation.model.requests import LINE, SECTOR, Requests, active
 from gpudissect.explanation.model.traffic import SampledWarp
 from gpudissect.explanation.model.trial import GLOBAL, Trial
 from gpudissect.explanation.result import Advice
 from gpudissect.explanation.rows import Ints, distinct_rows
-from gpudissect.explanation.sentences import source_of
 from gpudissect.machine_code.units import Use
 from gpudissect.units import format_bytes, format_bytes_rounded
 
@@ -43,9 +45,8 @@ def fewer_passes(trial: Trial) -> Iterator[Advice]:
         now = {index: trial.found.requests[index] for index in better}  # means too, not single sampled requests
         before, time = (trial.time({**trial.assessment.requests, **each}) for each in (now, better))
         if in_shared:
-            passes, fewest = (_mean(each.passes for each in group.values()) for group in (now, better))
             text = f"Avoid bank conflicts of {trial.places(better)}"
-            evidence = f"{passes:.3g} wavefronts per request, {fewest:.3g} without conflicts"
+            evidence = conflicts_of(trial, now, better)
         else:
             sectors = _mean(each.sectors for each in now.values())
             fewest = _mean(_fewest_sectors(trial, index) for index in now)
@@ -188,8 +189,23 @@ def no_local_memory(trial: Trial) -> Iterator[Advice]:
         how = "fewer live values, or a larger limit of registers (__launch_bounds__, -maxrregcount)"
     text = f"Avoid local memory ({format_bytes(stack)} per thread): {how}; such as {trial.places(spills)}"
     count = sum(float(trial.executed[index]) for index in spills)
-    evidence = f"{count:.0f} accesses of each warp, {share:.0%} of the work of the LSU pipe; upper limit: assumes none"
+    evidence = f"{count:.0f} accesses of each warp, {share:.0%} of the work of the LSU pipe"
+    evidence = "; ".join([evidence, *local_footprint(trial), *_local_hits(trial, spills), "upper limit: assumes none"])
     yield Advice(text=text, gain=trial.gain_of(trial.without(spills)), is_limit=True, evidence=evidence)
+
+
+def _local_hits(trial: Trial, spills: Iterable[int]) -> list[str]:
+    """Hit rates of loads from local memory; empty without loads, or without their addresses."""
+    found, sectors = trial.found.requests, trial.loaded_sectors()
+    weights = {index: sectors[index] for index in spills if sectors.get(index)}
+    total = sum(weights.values())
+    if not total or not trial.assessment.facts.warps:
+        return []
+    in_sm, in_l2 = (
+        sum(weight * getattr(found[index], level) for index, weight in weights.items()) / total
+        for level in ("in_sm", "in_l2")
+    )
+    return [f"its loads: L1 {in_sm:.0%}, L2 {in_l2 - in_sm:.0%}, device memory {1 - in_l2:.0%}"]
 
 
 def _combined(trial: Trial) -> dict[int, float]:

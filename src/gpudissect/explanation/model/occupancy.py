@@ -1,5 +1,6 @@
 """How many blocks an SM holds, what limits them, and how much of its memory is left for the L1."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudissect.catalogue.compute_capability import allocated_registers, smallest_carveout
@@ -58,8 +59,27 @@ def l1_bytes(card: Card, resident: int, shared: int, *, largest_carveout: bool) 
     Guide). `l1.capacity` is beside the smallest one: on an H200 and an H100 241 KiB, and 21 KiB beside the largest,
     where a chase through 20 KiB hits and one through 22 KiB does not.
     """
+    return l1_beside(card, next(_carveouts(card.shared_bytes if largest_carveout else resident * shared), 0))
+
+
+def l1_beside(card: Card, carveout: int) -> int:
+    """Bytes of the L1 beside a carveout; beside the largest one if it is 0."""
     capacity = int(card.values.get(("l1", "capacity"), float(card.shared_bytes)))
-    whole = capacity + smallest_carveout({})
-    needed = card.shared_bytes if largest_carveout else resident * shared
-    carveouts = (size << 10 for size in CARVEOUTS if size << 10 >= max(needed, smallest_carveout({})))
-    return max(0, whole - next(carveouts, card.shared_bytes))
+    return max(0, capacity + smallest_carveout({}) - (carveout or card.shared_bytes))
+
+
+def _carveouts(needed: int) -> Iterator[int]:
+    """Bytes of the carveouts that hold so many bytes, the smallest first."""
+    return (size << 10 for size in CARVEOUTS if size << 10 >= max(needed, smallest_carveout({})))
+
+
+def limited_blocks(card: Card, resident: int, shared: int, blocks: int) -> tuple[int, int] | None:
+    """Carveout, and shared memory of a block, in bytes, with which an SM holds `blocks` instead of `resident` blocks.
+
+    Neither is smaller than now; `shared` has the reserved bytes. None if no carveout fits so many blocks alone.
+    """
+    for carveout in _carveouts(resident * shared):
+        least = max(shared, (carveout // (blocks + 1) // SHARED_UNIT + 1) * SHARED_UNIT)
+        if blocks * least <= carveout <= card.shared_bytes:
+            return carveout, least
+    return None

@@ -5,7 +5,7 @@ attempts such a loop makes. In each attempt one of the lanes that access the sam
 are assumed to be in the loop at once.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import lgamma, log, sqrt
 
@@ -17,8 +17,10 @@ from gpudissect.explanation.mapping import MachineCounts
 from gpudissect.explanation.model.requests import Requests, concentration
 from gpudissect.explanation.rows import distinct_rows
 from gpudissect.machine_code.instructions import Instruction
+from gpudissect.machine_code.loops import Loop
 from gpudissect.machine_code.program import Program
 
+FLOATING_POINT = ("FADD", "FMNMX", "DADD", "DMNMX", "HADD", "HFMA", "HMNMX")  # what such a loop may compute
 LATER_CONFLICTS = 0.3  # of the conflicts of the first attempt: few lanes are left
 
 
@@ -78,9 +80,7 @@ def with_retries(
     """
     threads, by_warps, edges = list(counts.threads), list(counts.warps), dict(counts.edges)
     attempts = dict[int, float]()
-    for number, loop in enumerate(program.loops.loops):
-        blocks = [program.flow.blocks[block] for block in loop.blocks if program.loops.innermost[block] == number]
-        places = [place for block in blocks for place in range(block.start, block.end)]
+    for loop, places in _loops(program):
         own = [accessed[i] for i in places if i in accessed and is_retried(program.instructions[i])]
         if not own or own[0] not in found or not all(threads[latch].value for latch in loop.latches):
             continue
@@ -92,6 +92,37 @@ def with_retries(
             edges[latch, loop.header] = Count(around, around, around)
         attempts |= {place: factor for place in places if place in accessed}
     return replace(counts, threads=tuple(threads), warps=tuple(by_warps), edges=edges), attempts
+
+
+def with_one_attempt(program: Program, counts: MachineCounts, attempts: Mapping[int, float]) -> MachineCounts:
+    """Counts if the first attempt of each such loop succeeds; `attempts`: as `with_retries` returns them."""
+    threads, by_warps, edges = list(counts.threads), list(counts.warps), dict(counts.edges)
+    for loop, places in _loops(program):
+        factor = next((attempts[place] for place in places if place in attempts), None)
+        if factor is not None:
+            for block in loop.blocks:
+                threads[block], by_warps[block] = (_times(each[block], 1 / factor) for each in (threads, by_warps))
+            edges |= {(latch, loop.header): Count(0.0, 0.0, 0.0) for latch in loop.latches}
+    return replace(counts, threads=tuple(threads), warps=tuple(by_warps), edges=edges)
+
+
+def retried_atomics(program: Program) -> dict[int, str]:
+    """The atomics that such loops replace, ``64-bit floating-point atomics``, by index of the compare-and-store."""
+    found = dict[int, str]()
+    for _, places in _loops(program):
+        is_float = any(program.instructions[place].opcode.startswith(FLOATING_POINT) for place in places)
+        for place in places:
+            if is_retried(program.instructions[place]):
+                size = "64-bit " if "64" in program.instructions[place].modifiers else ""
+                found[place] = f"{size}{'floating-point ' if is_float else ''}atomics"
+    return found
+
+
+def _loops(program: Program) -> Iterator[tuple[Loop, list[int]]]:
+    """Each loop, and the instructions in it that no loop inside has."""
+    for number, loop in enumerate(program.loops.loops):
+        blocks = [program.flow.blocks[block] for block in loop.blocks if program.loops.innermost[block] == number]
+        yield loop, [place for block in blocks for place in range(block.start, block.end)]
 
 
 def mean_passes(requests: Requests, attempts: float) -> Requests:

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpudissect.explanation.listing import place_of
 from gpudissect.explanation.model.assess import Assessment
 from gpudissect.explanation.model.predict import Prediction
 from gpudissect.explanation.model.requests import Requests
 from gpudissect.explanation.result import Line
-from gpudissect.explanation.sentences import place_of
 
 GLOBAL = ("global", "generic", "texture")
 MIN_STALL = 0.05  # of the time of a warp, from which a wait is named
@@ -38,6 +38,15 @@ class Trial:
     def gain(self, time: float) -> float:
         """Share of the time that a changed kernel saves which takes so many nanoseconds."""
         return 1 - time / self.found.nanoseconds
+
+    def loaded_sectors(self) -> dict[int, float]:
+        """Sectors that each load of global and local memory requests for a warp, by index of instruction."""
+        uses = self.program.uses
+        return {
+            index: float(self.executed[index]) * each.sectors
+            for index, each in self.found.requests.items()
+            if uses[index].access == "load" and uses[index].space in (*GLOBAL, "local") and each.sectors
+        }
 
     def without(self, removed: Iterable[int]) -> Assessment:
         """The kernel without some instructions."""

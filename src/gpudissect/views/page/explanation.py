@@ -1,9 +1,9 @@
 """An explanation as one page: answers with advice, bounds, curve and roofline, annotated machine code."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from gpudissect.device_info import Origin
-from gpudissect.explanation import sentences
+from gpudissect.explanation import listing, sentences
 from gpudissect.explanation.result import Explanation, Line
 from gpudissect.results.text import brief, cut
 from gpudissect.units import format_ns
@@ -13,15 +13,18 @@ from gpudissect.views.plots.explanation import figures_of
 from gpudissect.views.terminal.explanation import (
     CODE,
     CURVE,
+    SOURCE,
     WORKSHEET,
     code_rows,
     curve_rows,
     dependence_chain,
+    source_rows,
     worksheet_rows,
 )
 
 MAX_CODE_BYTES, MAX_PLOT_BYTES, MAX_OTHER_BYTES = 300_000, 60_000, 60_000  # with style and script below 500 kB
 MAX_ITEMS = 200  # of a list
+MAX_SOURCE_LINES = 40
 MAX_ADVICE = 3  # beside the limiter
 MAX_TEXT_LENGTH, MAX_WAITS, MAX_HOTTEST = 200, 3, 5  # characters of an instruction; its producers; links
 BAR_SCALE = 100
@@ -33,6 +36,11 @@ NOTE_ON_CODE = (
     "*: in the longest dependence chain; stall: share of a warp's time that it waits for a result or a barrier; "
     "contended: that it waits for a unit or an issue slot; issue cycles: of the unit, bank conflicts and uncoalesced "
     "accesses included; latency: cycles without load, of loads the mean over L1, L2 and device memory"
+)
+
+NOTE_ON_SOURCE = (
+    "issue slots: share of all instructions issued; stall, contended: shares of a warp's time, as below; executed: "
+    "times by a warp, of the most executed instruction"
 )
 
 
@@ -55,6 +63,7 @@ def explanation_page(explanation: Explanation) -> str:
                 class_="first explained",
             ),
             _tried(explanation),
+            _source(explanation),
             _code(explanation),
             *parts,
         ),
@@ -73,8 +82,10 @@ def _header(explanation: Explanation) -> Iterator[Child]:
 def answers(explanation: Explanation) -> Markup:
     """The answers of the screen, as a list of terms; what limits the kernel and the first advice stand out."""
     terms = sentences.answers_of(explanation, MAX_ADVICE)
-    first = {"Limited by", sentences.advice_of(explanation)[0][0]}
-    parts = [(tag("dt", name, class_="main" if name in first else None), tag("dd", text)) for name, text in terms]
+    names = [name for name, _ in terms]
+    first = names.index("Limited by"), names.index(sentences.advice_of(explanation)[0][0])
+    main = ("main" if place in first else None for place in range(len(terms)))
+    parts = [(tag("dt", name, class_=style), tag("dd", text)) for (name, text), style in zip(terms, main, strict=True)]
     return tag("dl", *(each for pair in parts for each in pair), class_="brief")
 
 
@@ -90,7 +101,10 @@ def _tried(explanation: Explanation) -> Markup | None:
     tried = [*explanation.advice[MAX_ADVICE:], *explanation.rejected]
     if not tried:
         return None
-    rows = [(sentences.saved_of(each), each.text, each.evidence) for each in tried[:MAX_ITEMS]]
+    rows = [
+        (sentences.saved_of(each), f"{sentences.change_of(explanation, each)}{each.text}", each.evidence)
+        for each in tried[:MAX_ITEMS]
+    ]
     cut_rows = [[cut(text, MAX_TEXT_LENGTH) for text in row] for row in rows]
     grid = table("Other changes", ("predicted saving", "change", "evidence"), cut_rows)
     return tag("section", tag("h2", "Other changes"), grid)
@@ -119,22 +133,37 @@ def _list(texts: Sequence[str]) -> Markup:
     return tag("ul", *shown, tag("li", f"and {more} more") if more > 0 else None)
 
 
+def _source(explanation: Explanation) -> Markup | None:
+    """The source lines with most time; nothing without line information."""
+    rows = source_rows(explanation)
+    if not rows:
+        return None
+    grid = table(
+        "Source lines", SOURCE, [(cut(name, MAX_TEXT_LENGTH), *rest) for name, *rest in rows[:MAX_SOURCE_LINES]]
+    )
+    more = f" The first {MAX_SOURCE_LINES} of {len(rows)}." if len(rows) > MAX_SOURCE_LINES else ""
+    return tag("section", tag("h2", "Source lines"), tag("p", f"{NOTE_ON_SOURCE}.{more}", class_="note"), grid)
+
+
 def _code(explanation: Explanation) -> Markup:
     """The machine code by address; of a long kernel the instructions at which most time is spent."""
-    lines = sentences.executed_lines(explanation)
-    rows = {line.address: _row(line) for line in lines}
-    kept = _fitting(lines, rows)
+    lines = listing.executed_lines(explanation)
+    groups = {group[0].address: group for group in listing.folded(lines)}
+    hidden = {line.address for group in groups.values() if len(group) > 1 for line in group}
+    rows = {address: _row(group[0], hidden) if len(group) == 1 else _fold(group) for address, group in groups.items()}
+    kept = _fitting([group[0] for group in groups.values()], rows)
     note = f"{NOTE_ON_CODE}{'; sectors and hits are assumed' if sentences.assumed_of(explanation) else ''}."
-    if len(kept) < len(lines):
-        note += f" The {len(kept)} of {len(lines)} instructions at which warps spend most time."
+    if len(kept) < len(rows):
+        count = sum(len(groups[address]) for address in kept)
+        note += f" The {count} of {len(lines)} instructions at which warps spend most time."
     head = tag("tr", *(tag("th", name, scope="col") for name in _CODE))
     body = tag("tbody", *(row for address, row in rows.items() if address in kept))
     grid = scrolling("Machine code", tag("table", tag("thead", head), body, class_="sass"))
     links: list[Child] = []
-    for line in sentences.hottest(explanation, MAX_HOTTEST):
+    for line in listing.hottest(explanation, MAX_HOTTEST):
         cause = sentences.cause_of(explanation, line) if line.stall > line.contended else None
-        links += [f"{line.stall + line.contended:.0%} ", _link(line.address, sentences.place_of(line))]
-        links += [" for ", _link(cause.address, sentences.place_of(cause)), "; "] if cause else ["; "]
+        links += [f"{line.stall + line.contended:.0%} ", _link(line.address, listing.place_of(line))]
+        links += [" for ", _link(cause.address, listing.place_of(cause)), "; "] if cause else ["; "]
     hottest = tag("p", "A warp waits at: ", links[:-1]) if links else None
     return tag("section", tag("h2", "Machine code", id="code"), hottest, tag("p", note, class_="note"), grid)
 
@@ -149,10 +178,18 @@ def _fitting(lines: Iterable[Line], rows: dict[int, Markup]) -> set[int]:
     return kept
 
 
-def _row(line: Line) -> Markup:
+def _fold(lines: Sequence[Line]) -> Markup:
+    """One row for instructions that are hardly executed."""
+    address = tag("th", listing.address_of(lines[0].address), scope="row")
+    return tag("tr", address, tag("td", listing.fold_of(lines), colspan=len(_CODE) - 1), id=f"i{lines[0].address:x}")
+
+
+def _row(line: Line, hidden: Container[int]) -> Markup:
+    """The row of an instruction; addresses that are `hidden` in other rows are no links."""
     waits: list[Child] = []
     for address in line.waits_for[:MAX_WAITS]:
-        waits += [_link(address, sentences.address_of(address)), " "]
+        text = listing.address_of(address)
+        waits += [text if address in hidden else _link(address, text), " "]
     if (more := len(line.waits_for) - MAX_WAITS) > 0:
         waits.append(f"+{more}")
     texts = {name: cut(text, MAX_TEXT_LENGTH) for name, text in zip(CODE, code_rows([line])[0], strict=True)}
