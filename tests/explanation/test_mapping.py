@@ -28,6 +28,7 @@ UNDETERMINED = {"assembly", "arithmetic", "calls", "votes"}
 """Kernels with loops that the assembler unrolls, or with copies for converged and diverged warps."""
 REPLACED = {"local_memory"}
 """Kernels in which loads become other instructions: the array lies in registers."""
+RECORDINGS = Path(__file__).parents[1] / "recordings" / "kernels"
 MEMORY = {"ld": {"LDG", "LDS", "LDL", "LD"}, "st": {"STG", "STS", "STL", "ST"}}
 
 
@@ -264,3 +265,23 @@ def test_atomics_show_how_often_a_loop_and_its_remainder_turn():
         if each.opcode == "REDG"
     ]
     assert sum(atomics) == pytest.approx(7 * 4_000_000)
+
+
+def test_a_loop_that_runs_is_entered_if_nothing_else_is_known():
+    """The assembler copies the test of a loop: 10 threads either enter it or not, and 46 leave or repeat it."""
+    enter, skip, leave, again = range(4)
+    sums = Sums(4)
+    sums.add({enter: 1.0, skip: 1.0}, 10.0)
+    sums.add({leave: 1.0, again: 1.0}, 46.0)
+    sums.add({enter: 1.0, again: 1.0}, 46.0)
+    assert [each.value for each in sums.solve([again])] == pytest.approx([10, 0, 10, 36])
+
+
+@pytest.mark.parametrize(("kernel", "loop"), [("hash_join", 13), ("flash_attention", 17)])
+def test_loops_of_recorded_kernels_are_entered(kernel, loop):
+    """`hash_join`: its loop has the test of the PTX twice. `flash_attention`: only asynchronous copies show its loop."""
+    profile = read_profile(RECORDINGS / "h100" / f"{kernel}.json")
+    program = read_program(*profile.machine_code())
+    found = map_counts(program, parse_ptx(profile.ptx()), profile.block_counts())
+    before = {n for n, block in enumerate(program.flow.blocks) if loop in block.successors and n < loop}
+    assert sum(found.edges[n, loop].value for n in before) > 0.9 * sum(found.threads[n].value for n in before)

@@ -20,7 +20,13 @@ from gpudissect.machine_code.program import Program
 PtxBlock = tuple[str, int]
 """Name of a PTX function and index of its block."""
 _FLOAT_MULTIPLY_ADD = {"FFMA", "DFMA", "HFMA2"}
-_SURE = {"st": {"STG", "ST", "STS", "STL"}, "bar": {"BAR"}, "barrier": {"BAR"}, "mbarrier": {"SYNCS"}, "cp": {"UBLKCP", "LDGSTS"}}
+_SURE = {
+    "st": {"STG", "ST", "STS", "STL"},
+    "bar": {"BAR"},
+    "barrier": {"BAR"},
+    "mbarrier": {"SYNCS"},
+    "cp": {"UBLKCP", "LDGSTS"},
+}
 _POLLS = frozenset(("try_wait", "test_wait"))  # of a barrier in memory
 _LIKELY = {
     "ld": {"LDG", "LD", "LDS", "LDL"},

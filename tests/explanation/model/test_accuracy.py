@@ -53,7 +53,7 @@ def test_no_time_is_below_its_bounds(kernel):
 
 def test_every_kernel_that_an_h200_ran_ran_on_an_h100():
     h200, h100 = ({path.name for path in (RECORDINGS / gpu).glob("*.json")} for gpu in ("h200", "h100"))
-    assert (len(h200), len(h100), h200 - h100) == (128, 152, set())
+    assert (len(h200), len(h100), h200 - h100) == (128, 164, set())
 
 
 def test_few_instrumented_kernels_compute_other_results():
@@ -64,7 +64,8 @@ def test_few_instrumented_kernels_compute_other_results():
             different.add(path.stem)
     fused_differently = {"black_scholes", "black_scholes_fast", "cholesky", "group_norm", "small_inverse"}
     added_in_another_order = {"dot_product", "top_p"}  # by atomics
-    assert different == fused_differently | added_in_another_order
+    near_a_threshold = {"rotated_nms"}  # overlaps of boxes, one bit each
+    assert different == fused_differently | added_in_another_order | near_a_threshold
 
 
 @pytest.mark.parametrize(("kernel", "loops"), [("softmax", 3), ("wave_equation", 1), ("top_k", 2)])

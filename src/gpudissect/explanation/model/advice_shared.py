@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.explanation.listing import address_of, source_of
-from gpudissect.explanation.model.assess import MAX_PATH, relative_executions
+from gpudissect.explanation.model.assess import walked
 from gpudissect.explanation.model.requests import BANK_BYTES, Requests, active, bank_passes
 from gpudissect.explanation.model.retries import is_retried, retried_atomics, with_one_attempt
 from gpudissect.explanation.model.trial import Trial
-from gpudissect.explanation.model.walk import walk
 from gpudissect.explanation.result import Advice
 from gpudissect.units import WARP_SIZE
 
@@ -28,8 +27,7 @@ def fewer_retries(trial: Trial) -> Iterator[Advice]:
     if not found:
         return
     counts = with_one_attempt(program, assessment.counts, attempts)
-    relative = relative_executions(assessment.facts, counts, program, assessment.events)
-    path = walk(program, counts, assessment.facts.launched_warps, MAX_PATH, relative)
+    path, _ = walked(program, counts, assessment.facts)
     gain = trial.gain_of(replace(assessment, counts=counts, path=path, attempts={}))
     places = defaultdict[str, list[str]](list)
     for index, name in found.items():

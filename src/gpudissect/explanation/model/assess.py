@@ -8,16 +8,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.errors import UsageError
 from gpudissect.explanation.instrument import BlockCount
 from gpudissect.explanation.line_records import BehindL1
 from gpudissect.explanation.mapping import MachineCounts, map_counts
 from gpudissect.explanation.model.card import Card
 from gpudissect.explanation.model.costs import Cost, cost_of
+from gpudissect.explanation.model.executions import barrier_events, relative_executions
 from gpudissect.explanation.model.occupancy import Occupancy, l1_bytes, occupancy_of, shared_of_block
-from gpudissect.explanation.model.phases import Events, events_of, kind_of, no_events
+from gpudissect.explanation.model.phases import Events, no_events
 from gpudissect.explanation.model.predict import Launch, Prediction, latency_of_warp, predict
-from gpudissect.explanation.model.requests import LINE, SECTOR, Requests
+from gpudissect.explanation.model.requests import LINE, SECTOR, Requests, of_floats
 from gpudissect.explanation.model.retries import mean_passes, retried_accesses, with_retries
 from gpudissect.explanation.model.sample import Sample
 from gpudissect.explanation.model.traffic import (
@@ -38,11 +38,12 @@ from gpudissect.units import WARP_SIZE
 
 MIN_MEMORY = 0.1  # share from memory below which loads without sampled addresses are taken to hit the L1
 WHOLE = 0.9  # of the requests of an access that a sampled warp must have on average, or its trace was cut
+FLOATS = frozenset(("F32", "F64", "F16x2", "BF16x2"))  # types of atomics
 MIN_WRITTEN = 0.25  # share of the sampled lines from which on blocks compete for room in the L2
 DIVERGED = 1.1  # times as many lanes
-TYPICAL = 1.25  # ratio of executions by sampled and by all warps up to which the sampled ones have their own number
-TYPICAL_OF_BRANCH = 2.0  # the same for blocks that warps execute equally often or not at all
-MAX_PATH = 3000  # instructions of the path of a warp
+MAX_PATH, MAX_WHOLE_PATH = 3000, 14_000
+"""Instructions of the path of a warp, and the same if nearly all accesses of the sampled warps are recorded: those of a
+longer path are repetitions."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Facts:
     warps: Sequence[SampledWarp] = field(repr=False)
     behind_l1: Mapping[int, BehindL1] = field(repr=False)  # by index of access
     allocated: int = 0  # bytes of the arrays of its arguments, 0 if not known
+    recorded: float = 1.0  # share of the accesses of the sampled warps
 
     @property
     def warps_per_block(self) -> int:
@@ -120,6 +122,7 @@ class Assessment:
             elif index in self.traffic.assumed and each.from_memory < MIN_MEMORY and self._is_load(index):
                 each = replace(each, in_sm=1.0, in_l2=1.0)
             each = mean_passes(each, self.attempts[place]) if place in self.attempts else each
+            each = of_floats(each) if FLOATS & set(self.program.instructions[place].modifiers) else each
             each = replace(each, predicated_on=predicated_on)
             found[place] = self._of_bulk_copy(place, each) if place in self.events.sizes else each
         return found
@@ -232,6 +235,7 @@ def facts_of(profile: Profile, card: Card) -> Facts:
         shares_sm = (warp.block - first) % profile.gpu.sm_count == 0
         block = order.setdefault(warp.block, len(order)) if shares_sm else -1
         warps.append(SampledWarp(block, warp.trace()))
+    recorded = sum(warp.accesses for warp in profile.warps)
     return Facts(
         blocks=profile.launch.blocks,
         threads=profile.launch.threads_per_block,
@@ -241,6 +245,7 @@ def facts_of(profile: Profile, card: Card) -> Facts:
         warps=warps,
         behind_l1=_behind_l1(profile, warps, card),
         allocated=sum(each.bytes for each in profile.allocations),
+        recorded=recorded / max(1, recorded + sum(warp.more_accesses for warp in profile.warps)),
     )
 
 
@@ -338,62 +343,22 @@ def _ptx_blocks(facts: Facts, module: Module) -> dict[int, tuple[str, int]]:
     return {index: block for index, block in of_access.items() if block is not None}
 
 
+def walked(program: Program, counts: MachineCounts, facts: Facts) -> tuple[Path, Events]:
+    """The paths of the warps, and what they do with barriers in memory. Raises `UsageError`, see `barrier_events`."""
+    traces = [warp.trace for warp in facts.sampled]
+    events = barrier_events(program, facts.accesses, traces)
+    relative = relative_executions(traces, facts.counts, facts.launched_warps, counts, program, events)
+    max_length = MAX_WHOLE_PATH if facts.recorded >= WHOLE else MAX_PATH
+    return walk(program, counts, facts.launched_warps, max_length, relative), events
+
+
 def assess_counts(
     program: Program, counts: MachineCounts, facts: Facts, traffic: Traffic, accessed: Mapping[int, int], card: Card
 ) -> Assessment:
     """The same with known executions; `accessed` has the index of the access of each instruction that makes one."""
     counts, attempts = with_retries(program, counts, accessed, traffic.contention, facts.warps_per_block)
-    events = barrier_events(program, facts)
-    relative = relative_executions(facts, counts, program, events)
-    path = walk(program, counts, facts.launched_warps, MAX_PATH, relative)
+    path, events = walked(program, counts, facts)
     pairs = zip(program.instructions, program.uses, strict=True)
     values = {facts.accesses[index].instruction: count for index, count in traffic.values.items()}
     costs = tuple(cost_of(instruction, use, card, values.get(instruction.line or -1)) for instruction, use in pairs)
     return Assessment(program, facts, card, counts, path, costs, traffic, accessed, events, attempts)
-
-
-def barrier_events(program: Program, facts: Facts) -> Events:
-    """Operations on barriers by the sampled warps, if the kernel has bulk copies. Raises `UsageError` without them."""
-    copies = {place for place, each in enumerate(program.instructions) if kind_of(each) == "bulk"}
-    if not copies:
-        return no_events()
-    kinds = {("shared", "atomic", 8): "barrier", ("shared", "load", 1): "value"}
-    accesses = [(each.instruction, kinds.get((each.space, each.kind, each.size), "")) for each in facts.accesses]
-    found = events_of(program.instructions, accesses, [warp.trace for warp in facts.sampled])
-    if copies - set(found.operations) or not found.barriers:
-        raise UsageError("UBLKCP: bulk copies without recorded barriers are not supported: record the profile again")
-    return found
-
-
-def relative_executions(
-    facts: Facts, counts: MachineCounts, program: Program, events: Events
-) -> NDArray[np.float64] | None:
-    """How often sampled warps of an SM execute each block of machine code relative to all warps: as its PTX block.
-
-    What every warp executes once may hold code of a PTX block that some of them skip: none of them skips it.
-    """
-    sampled = facts.sampled
-    if not sampled:
-        return None
-    numbers = {block: number for number, block in enumerate(facts.counts)}
-    visits = np.array([np.bincount(warp.trace.visited, minlength=len(numbers)) for warp in sampled], dtype=np.float64)
-    warps = facts.launched_warps
-    launched = np.array([count.warps / warps for count in facts.counts.values()])
-    found = visits.mean(axis=0)
-    is_alike = (visits == 0) | (visits == visits.max(axis=0))
-    typical = np.where(is_alike.all(axis=0), TYPICAL_OF_BRANCH, TYPICAL)
-    is_typical = (found > launched / typical) & (found < launched * typical)
-    mean = np.where(is_typical, launched, found)
-    relative = np.where(mean > 0, visits / np.where(mean > 0, mean, 1.0), 1.0)
-    columns = [
-        np.ones(len(sampled)) if each is None or round(count.value) == warps else relative[:, numbers[each]]
-        for each, count in zip(counts.origin, counts.warps, strict=True)
-    ]
-    for number, block in enumerate(program.flow.blocks):  # a warp waits once, however often it polls
-        for place in range(block.start, block.end):
-            if kind_of(program.instructions[place]) == "wait" and place in events.operations:
-                waits = (events.ends - events.begins)[:, events.operations[place]]
-                for each, origin in enumerate(counts.origin):
-                    if origin == counts.origin[number]:
-                        columns[each] = waits * warps / max(1.0, counts.warps[each].value)
-    return np.stack(columns, axis=1)

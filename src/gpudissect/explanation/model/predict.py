@@ -21,7 +21,7 @@ from gpudissect.units import WARP_SIZE
 
 MAX_ISSUES = 400_000  # simulated one by one at an occupancy; a looked up line counts as a third of one
 MIN_WAVES, MAX_WARPS_ALONE = 4, 32
-QUEUE_DEPTH, BACKLOG, CREDIT = 96.0, 4000.0, 4000.0  # cycles, see `Sm`
+QUEUE_DEPTH, BACKLOG, CREDIT = 24, 4000.0, 4000.0  # instructions, cycles, cycles: see `Sm`
 LINK_BYTES = 64.0  # per cycle, between an SM and the L2
 BULK_LINK = 64 / 101  # of LINK_BYTES that bulk copies take: 16 KiB take 162 cycles more than 16 bytes (H200)
 RISE = 0.09  # of the memory latency, unless measured: 62 of 698 cycles on an H200 (`hiding.contention_rise`)

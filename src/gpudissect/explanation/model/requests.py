@@ -1,7 +1,7 @@
 """What the requests of a memory instruction need: passes through the pipe of loads and stores, bytes of each level."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ MERGED_BYTES = 48.0  # per cycle from the L2 to an SM if others read the same li
 LOOKUP_BYTES = 60.0  # that the L2 returns while it looks up a line: an H200 looks up 152 random lines in a ns
 PART_OF_LINE, PART_OF_SECTOR = 18.0, 42.0  # bytes per line and per partial sector of a store, without a far partition
 STORE_LOOKUPS = 2.5  # that a store to a far line takes after the first: fitted to a naive transpose on an H200
+SLICES, HASHES = 64, 8  # of the L2; over which the busiest slice is averaged
+FLOAT_INTERVAL = 2.42  # times that of an integer atomic at one sector, at which floats take 3.5 cycles: H100
 MIN_SCATTERED_LINES, MAX_SPAN = 4, 4  # lines of a scattered request, and their span relative to their number
 _LANES = np.arange(WARP_SIZE)
 
@@ -37,12 +39,12 @@ class Requests:
     `dram_bytes`: by one that goes on to memory. `covered`: share of the bytes of its sectors that its lanes access.
     `lines`: different lines of a request; `scattered`: share of them in requests whose lines lie far apart; `random`:
     time of such a line in memory, relative to a load of it; `operations`: of an atomic in the L2; `hot`: share of them
-    on one pair of lines. `crossing`: share of the lines that go to the far partition of the L2; `far`: of those that
-    hit; `merged`: share of the requests to the L2 that it merges with one of another SM. `from_memory`: share of all
-    sectors, also of those that hit the L1; `new`: share that is new to their block; `sector_dram_bytes`: bytes that
-    each sector from memory moves. `predicated_on`: share of the executions whose predicate is true: only these make
-    a request. `access`: index in the sample, None once the simulated L1 has determined the hits; `is_whole`: the sample
-    has all requests that a warp makes.
+    at the busiest slice, `hottest`: at the busiest sector. `crossing`: share of the lines that go to the far partition
+    of the L2; `far`: of those that hit; `merged`: share of the requests to the L2 that it merges with one of another
+    SM. `from_memory`: share of all sectors, also of those that hit the L1; `new`: share that is new to their block;
+    `sector_dram_bytes`: bytes that each sector from memory moves. `predicated_on`: share of the executions whose
+    predicate is true: only these make a request. `access`: index in the sample, None once the simulated L1 has
+    determined the hits; `is_whole`: the sample has all requests that a warp makes.
     """
 
     lanes: float
@@ -59,6 +61,7 @@ class Requests:
     random: float = 1.0
     operations: float = 0.0
     hot: float = 0.0
+    hottest: float = 0.0
     crossing: float = 0.0
     far: float = 0.0
     merged: float = 0.0
@@ -164,6 +167,29 @@ def concentration(addresses: Addresses, is_active: Bools, of: NDArray[np.int64],
     return float(((together**2).sum() - (alone**2).sum()) / different) if different else 0.0
 
 
+def shared_units(addresses: Addresses, is_active: Bools, of: NDArray[np.int64], unit: int) -> NDArray[np.float64]:
+    """Share of all accesses by lanes, of each `unit` bytes that several blocks access; `of`: block of each request."""
+    rows, _ = np.nonzero(is_active)
+    units = numbered(addresses[is_active] // np.uint64(unit))
+    first, _ = distinct_rows(units, numbered(of)[rows])
+    return np.bincount(units)[np.bincount(units[first]) > 1] / max(1, len(rows))
+
+
+def busiest_slice(shares: NDArray[np.float64]) -> float:
+    """Share of the accesses at the busiest slice of the L2, the mean over several hashes; `shares`: see `shared_units`.
+
+    On an H100, reductions at random words of 32 lines take as long as if
+    they had 7.4 slices (`redg.random_rate` / `redg.word_rate` is 66).
+    """
+    slices = np.random.default_rng(0).integers(SLICES, size=(HASHES, len(shares)))
+    return float(np.mean([np.bincount(each, shares, SLICES).max() for each in slices]))
+
+
+def of_floats(requests: Requests) -> Requests:
+    """Requests of floating-point atomics: those at one sector wait for one another."""
+    return replace(requests, hot=max(requests.hot, FLOAT_INTERVAL * requests.hottest))
+
+
 def is_scattered(addresses: Addresses, is_active: Bools, lines: NDArray[np.int64]) -> Bools:
     """Which requests touch many lines that do not lie side by side."""
     units = addresses // LINE
@@ -185,7 +211,7 @@ def l2_load(requests: Requests, access: str, card: Card) -> float:
     """Bytes at the read bandwidth of the L2 that take as long as a request that misses the L1.
 
     A slice of the L2 looks up a line in the time in which it returns two sectors, or a little less. What goes to the
-    other partition is looked up there and when it comes back, an atomic only there. Atomics of all SMs on one line are
+    other partition is looked up there and when it comes back, an atomic only there. Atomics of all SMs at one slice are
     serialized.
     """
     if access in ("atomic", "reduction"):

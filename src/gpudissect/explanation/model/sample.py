@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.explanation import _lru as lru
 from gpudissect.explanation.model.phases import Events, no_events
-from gpudissect.explanation.rows import distinct_rows, row_keys
+from gpudissect.explanation.rows import distinct_rows, numbered, row_keys
 
 MIN_SHARED, MAX_RETURNS = 0.5, 0.05  # shares of the lines of an access that sweeps shared lines
+TOGETHER = 2  # requests by which warps of a block are apart if they request about at the same time
 RECENT = 64  # requests of a warp after which what it requested may have left the L2
 FULL_SETS = (0.75, 0.85, 0.95)  # of the L2: parts of the capacity at which a third of the sets each are full
 Ints = NDArray[np.int64]
@@ -45,6 +47,24 @@ class Sample:
     def accesses(self) -> frozenset[int]:
         """Accesses with requests."""
         return frozenset(np.flatnonzero((self.ends > self.begins).any(axis=0)).tolist())
+
+    @cached_property
+    def arriving(self) -> Ints:
+        """Bits of the sectors of each row that are new, or that a warp of the block requests about when they are new.
+
+        Whichever warp is first waits for memory.
+        """
+        found = np.zeros_like(self.new)
+        line = numbered(row_keys(self.block, self.number)) * (int(self.position.max(initial=0)) + 1)
+        for bit in 1 << np.arange(int(self.sectors.max(initial=0)).bit_length()):
+            is_new, rows = self.new & bit > 0, np.flatnonzero(self.sectors & bit)
+            if not is_new.any():
+                continue
+            at = np.sort(line[is_new] + self.position[is_new])
+            mine = line[rows] + self.position[rows]
+            before = at[np.maximum(np.searchsorted(at, mine, side="right") - 1, 0)]
+            found[rows[(before >= line[rows]) & (mine >= before) & (mine - before <= TOGETHER)]] |= bit
+        return found
 
     def new_share(self, access: int) -> float:
         """Share of the sectors of an access that are new to their block, 1 if it only writes parts of sectors."""

@@ -22,9 +22,10 @@ from gpudissect.explanation.model.requests import (
     active,
     atomic_operations,
     bank_passes,
-    concentration,
+    busiest_slice,
     distinct,
     is_scattered,
+    shared_units,
     tag_passes,
 )
 from gpudissect.explanation.model.retries import Contention, contention_of
@@ -149,7 +150,7 @@ def _without_cache(group: _Group, blocks: NDArray[np.int64], *, merged: bool = F
         return Requests(mean_lanes, float(conflicts.mean()), 0.0)
     lines = distinct(group.addresses, lanes, access.size, LINE)
     sectors = distinct(group.addresses, lanes, access.size, SECTOR)
-    is_load, is_atomic, operations, hot = access.kind == "load", access.kind == "atomic", 0.0, 0.0
+    is_load, is_atomic, operations, hot, hottest = access.kind == "load", access.kind == "atomic", 0.0, 0.0, 0.0
     words = [slice(n, n + WARP_SIZE) for n in range(0, lanes.shape[1], WARP_SIZE)]  # several in local memory alone
     passes = [bank_passes(group.addresses[:, n], lanes[:, n], access.size, merged=not is_atomic) for n in words]
     data_passes = float(np.sum(passes, axis=0).mean())
@@ -157,7 +158,9 @@ def _without_cache(group: _Group, blocks: NDArray[np.int64], *, merged: bool = F
         data_passes = max(1.0, mean_lanes * access.size / LINE)
     if is_atomic:
         operations = float(atomic_operations(group.addresses, lanes, access.size).mean())
-        hot = concentration(group.addresses, lanes, block_numbers(blocks)[group.warps], LINES_OF_SLICE * LINE)
+        of = block_numbers(blocks)[group.warps]
+        hot = busiest_slice(shared_units(group.addresses, lanes, of, LINES_OF_SLICE * LINE))
+        hottest = float(shared_units(group.addresses, lanes, of, SECTOR).max(initial=0.0))
     mean, unit = float(sectors.mean()), min(access.size, WORD)
     moved = mean * SECTOR
     touched = unit * float(distinct(group.addresses, lanes, access.size, unit).mean())
@@ -176,6 +179,7 @@ def _without_cache(group: _Group, blocks: NDArray[np.int64], *, merged: bool = F
         random=1.0 if is_load else RANDOM_STORE,
         operations=operations,
         hot=hot,
+        hottest=hottest,
     )
 
 

@@ -71,8 +71,12 @@ class Path:
         return self.length * (1 / self.share - 1) / more if more > 0 else 0.0
 
 
-def walk(program: Program, counts: MachineCounts, warps: int, max_length: int, relative: Floats | None = None) -> Path:
+def walk(
+    program: Program, counts: MachineCounts, warps: int, max_length: float, relative: Floats | None = None
+) -> Path:
     """The paths of `warps` launched warps, with fewer iterations of loops if they had over `max_length` instructions.
+
+    If code outside loops has nearly as many, the paths are longer: a shorter one needs fewer iterations.
 
     `relative`: of sampled warps, how often each executes each block of the program relative to the mean, shape
     (sampled warps, blocks).
@@ -90,8 +94,9 @@ def walk(program: Program, counts: MachineCounts, warps: int, max_length: int, r
 
     def paths_of(length: float) -> tuple[Ints, ...]:
         kept = _limits(mean, length) / mean.iterations
-        return tuple(walkers[each].path(kept, 2 * max_length, phase) for each, phase in plan)
+        return tuple(walkers[each].path(kept, int(2 * max_length), phase) for each, phase in plan)
 
+    max_length = max(max_length, 2 * mean.length(np.minimum(mean.iterations, MIN_ITERATIONS)))
     variants = paths_of(max_length)
     total = float(executed.sum())
     lengths = [walker.length(walker.iterations) for walker in walkers]

@@ -2,7 +2,9 @@
 
 All warps of a kernel follow one path, or a few, through its machine code. Time advances to the next cycle in which a
 scheduler may issue. A scheduler issues from the same warp as long as it is ready, otherwise from the oldest ready warp.
-Instructions for a pipe of the SM have the lowest priority, in the order in which they became ready.
+Instructions for a pipe of the SM have the lowest priority: those of the oldest block first, and within a block in the
+order in which they became ready. Each scheduler has a queue in front of each pipe of the SM. On an H100, the warps of a
+block advance evenly, and four blocks that keep shared memory busy end after 50, 63, 89 and 100 % of the time.
 """
 
 import math
@@ -57,7 +59,7 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
     stratum = state.instructions.shape[0] + instruction  # independent of the random numbers for levels
     is_on = row[column.PREDICATED_ON] >= 1.0 or draw(state.strata, stratum) < row[column.PREDICATED_ON]
     if is_on and row[column.SHARED] >= 0.0 and kind != column.MATRIX:
-        start, left = _enter_shared_pipe(state, row, start)
+        start, left = _enter_shared_pipe(state, s, row, start)
     left = max(left, start + row[column.SHARED_INTERVAL]) - 1.0
     if not is_on:
         done = start + 1.0
@@ -94,7 +96,28 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
 
 
 @inlined
-def _enter_shared_pipe(state: State, row: F64, start: Float) -> tuple[Float, Float]:
+def _free(state: State, s: Int, row: F64) -> Float:
+    """Cycle from which scheduler `s` can issue an instruction: its pipe is free, and its queue to the SM has room."""
+    free: Float = state.pipes[s, _pipe(state, s, row)]
+    if row[column.SHARED] < 0.0:
+        return free
+    place = np.int64(row[column.SHARED])
+    return np.float64(max(free, state.entered[s, place, state.queued[s, place] % state.entered.shape[2]]))
+
+
+@inlined
+def _rank(state: State, w: Int, row: F64, is_last: bool, t: Int) -> np.int64:
+    """The place of a ready warp among those of its scheduler; the least one issues. `is_last`: it issued last."""
+    number, ready = state.warps[w, column.W_NUMBER], state.warps[w, column.W_AT]
+    for_sm = row[column.SHARED] >= 0.0
+    if is_last and not (for_sm and ready < t):
+        return np.int64(-1)
+    block = number // state.job[column.J_PER_BLOCK]
+    return np.int64(column.FOR_SM + (block << column.CYCLE_BITS) + ready if for_sm else number)
+
+
+@inlined
+def _enter_shared_pipe(state: State, s: Int, row: F64, start: Float) -> tuple[Float, Float]:
     """Cycles at which an instruction that was issued at `start` enters its pipe of the SM, and leaves the tag banks."""
     place, left, interval = np.int64(row[column.SHARED]), start, row[column.SHARED_INTERVAL]
     if row[column.TAG_INTERVAL] > 0.0:
@@ -111,6 +134,8 @@ def _enter_shared_pipe(state: State, row: F64, start: Float) -> tuple[Float, Flo
     elif place == column.LSU and interval > 1.0:
         state.shared[column.SPARE] = min(state.shared[column.SPARE] + interval - 1.0, column.MAX_SPARE)
     state.shared[place] = start + interval
+    state.entered[s, place, state.queued[s, place] % state.entered.shape[2]] = start
+    state.queued[s, place] += 1
     state.busy[state.pipes.shape[1] + place] += interval
     return start, left
 
@@ -314,8 +339,8 @@ def _start_block(state: State, resident: Int, t: Int) -> None:
 @compiled
 def simulate(state: State) -> None:
     """Simulate all blocks of a job on one SM."""
-    warps, schedulers, pipes, shared = state.warps, state.schedulers, state.pipes, state.shared
-    count, depth = schedulers.shape[0], state.machine[column.M_DEPTH]
+    warps, schedulers = state.warps, state.schedulers
+    count = schedulers.shape[0]
     for resident in range(state.residents.shape[0]):
         _start_block(state, resident, 0)
     while True:
@@ -328,24 +353,16 @@ def simulate(state: State) -> None:
             if schedulers[s, column.S_NEXT] != t:
                 continue
             soonest, chosen, rank = np.int64(column.NEVER), -1, np.int64(column.NEVER)
-            last = schedulers[s, column.S_LAST]
             for w in range(s, warps.shape[0], count):
                 if warps[w, column.W_AT] > t:
                     soonest = min(soonest, warps[w, column.W_AT])
                     continue
                 row = state.instructions[state.path[warps[w, column.W_POSITION]]]
-                free = pipes[s, _pipe(state, s, row)]
-                if row[column.SHARED] >= 0.0:
-                    free = max(free, shared[np.int64(row[column.SHARED])] - depth)
-                if row[column.TAG_INTERVAL] > 0.0:
-                    free = max(free, shared[column.TAGS] - depth)
+                free = _free(state, s, row)
                 if free >= t + 1:
                     soonest = min(soonest, np.int64(math.floor(free)))
                     continue
-                for_sm = row[column.SHARED] >= 0.0
-                before = warps[w, column.W_AT] if for_sm else warps[w, column.W_NUMBER]
-                if w == last and not (for_sm and warps[w, column.W_AT] < t):
-                    before = np.int64(-1)
+                before = _rank(state, w, row, w == schedulers[s, column.S_LAST], t)
                 if before < rank:
                     rank, chosen = before, w
             if chosen < 0:

@@ -11,6 +11,7 @@ Int = int | np.int64
 Float = float | np.float64
 LOCAL_LINE, LOCAL_LINE_BITS = 1 << 55, 17  # first line of local memory; log2 of the lines of a warp
 NEVER = 1 << 60
+FOR_SM, CYCLE_BITS = 1 << 58, 40  # ranks of warps at a scheduler: of instructions for pipes of the SM; bits of a cycle
 BARRIERS = 6
 
 # Columns of an instruction. PIPE: pipe of the scheduler; IS_EITHER: FMA and HEAVY alternate. SHARED: pipe of the SM, -1
@@ -45,12 +46,12 @@ FMA, HEAVY = 0, 1  # the first pipes of a scheduler
 # memory bank, once per REFRESH_PERIOD. LINE_INTERVAL: cycles from one line of a request to the next. LINK_BYTES:
 # maximum bytes per cycle from the L2 and memory to the SM. RISE: memory latency rises by RISE * load / (1 - load)
 # cycles (VV16 s6.4); MIXED_RISE: mean of a random rise of reads that queue behind writes. CREDIT: cycles by which an
-# idle SM can get ahead of its share of the bandwidth. DEPTH: cycles of work in the queue of a shared pipe from which
-# schedulers wait; BACKLOG: cycles of work in the queues of the L2 and memory from which loads wait in the SM.
-(M_DEPTH, M_BACKLOG, M_REPLACEMENT, M_L2_LATENCY, M_DRAM_LATENCY) = range(5)
-(M_L2_BYTES, M_DRAM_BYTES, M_LINK_BYTES, M_RISE, M_CREDIT) = range(5, 10)
-(M_L2_FARTHER, M_DRAM_FARTHER, M_FAR_HOMES, M_REFRESH, M_REFRESH_PERIOD) = range(10, 15)
-(M_LINE_INTERVAL, M_MIXED_RISE, M_L2_RISE, M_SIZE) = range(15, 19)
+# idle SM can get ahead of its share of the bandwidth. BACKLOG: cycles of work in the queues of the L2 and memory from
+# which loads wait in the SM.
+M_BACKLOG, M_REPLACEMENT, M_L2_LATENCY, M_DRAM_LATENCY = range(4)
+M_L2_BYTES, M_DRAM_BYTES, M_LINK_BYTES, M_RISE, M_CREDIT = range(4, 9)
+M_L2_FARTHER, M_DRAM_FARTHER, M_FAR_HOMES, M_REFRESH, M_REFRESH_PERIOD = range(9, 14)
+M_LINE_INTERVAL, M_MIXED_RISE, M_L2_RISE, M_SIZE = range(14, 18)
 
 # The job: warps per block, blocks, started blocks, warps that waited for an arrival which no path has.
 J_PER_BLOCK, J_BLOCKS, J_STARTED, J_RELEASED, J_SIZE = range(5)
@@ -122,6 +123,8 @@ class State(NamedTuple):
     banks: F64  # (schedulers, 2), cycle at which each register bank has read all operands
     pipes: F64  # (schedulers, pipes), cycle at which each pipe accepts the next instruction
     shared: F64  # (shared pipes + 2,), the same for the pipes of the SM and TAGS; and SPARE
+    entered: F64  # (schedulers, shared pipes, depth), cycles at which the last instructions entered each shared pipe
+    queued: I64  # (schedulers, shared pipes), instructions that each scheduler has issued for each shared pipe
     cores: F64  # (schedulers, C_SIZE)
     last: F64  # (warps, QUEUES), cycle at which all asynchronous operations of a queue are done
     counted: F64  # (warps, COUNTERS, COUNTED), cycles at which the last operations of each counter are done

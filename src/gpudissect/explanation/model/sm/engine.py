@@ -37,9 +37,9 @@ class Sm:
 
     Latencies in cycles, for lines in the near partition of the L2; `l2_farther` more for the far partition. Bandwidths
     in bytes per cycle and SM; `link_bytes`: maximum from the L2 and memory to the SM. Memory latency rises by
-    ``rise * load / (1 - load)``. `credit`: cycles by which an idle SM can get ahead of its share. `depth`: cycles of
-    work in the queue of a shared pipe from which schedulers wait; `backlog`: cycles of work in the queues of the L2 and
-    memory from which loads wait in the SM.
+    ``rise * load / (1 - load)``. `credit`: cycles by which an idle SM can get ahead of its share. `depth`:
+    instructions of a scheduler that wait for a shared pipe, at most; `backlog`: cycles of work in the queues of the L2
+    and memory from which loads wait in the SM.
     """
 
     schedulers: int
@@ -53,7 +53,7 @@ class Sm:
     rise: float
     credit: float
     block_replacement: float
-    depth: float
+    depth: int
     backlog: float
     lines: int  # capacity of the L1, which lines in flight take too
     sets: int = 512  # of the L1's tags
@@ -173,8 +173,28 @@ def run(sm: Sm, work: Work) -> Run:
     path, queues = np.concatenate(work.paths).astype(np.int64), np.zeros(4)
     places = (np.zeros((warps, state.W_SIZE), dtype=np.int64), np.zeros((resident, state.B_SIZE), dtype=np.int64))
     kernel = (np.array([_row(sm, step) for step in work.steps]), path, _spans(work), job, *places, schedulers)
-    units = (banks, pipes, shared, cores, last, counted)
-    simulate(state.State(_machine(sm), *kernel, *units, counts, queues, loads, phases, l1, ends, busy, waited, strata))
+    entered = np.zeros((sm.schedulers, len(sm.shared_pipes), sm.depth))
+    queued = np.zeros((sm.schedulers, len(sm.shared_pipes)), dtype=np.int64)
+    units = (entered, queued, cores, last, counted)
+    simulate(
+        state.State(
+            _machine(sm),
+            *kernel,
+            banks,
+            pipes,
+            shared,
+            *units,
+            counts,
+            queues,
+            loads,
+            phases,
+            l1,
+            ends,
+            busy,
+            waited,
+            strata,
+        )
+    )
     return Run(ends, dict(zip(names, busy.tolist(), strict=True)), waited, loads.l1_counts, int(job[state.J_RELEASED]))
 
 
@@ -186,7 +206,7 @@ def _spans(work: Work) -> NDArray[np.int64]:
 
 def _machine(sm: Sm) -> Floats:
     memory = sm.dram_latency
-    latencies = (sm.depth, sm.backlog, sm.block_replacement, sm.l2_latency, memory.least)
+    latencies = (sm.backlog, sm.block_replacement, sm.l2_latency, memory.least)
     rates = (sm.l2_bytes, sm.dram_bytes, sm.link_bytes, sm.rise, sm.credit)
     farther = (sm.l2_farther, memory.farther, memory.far_homes, memory.refresh, memory.period)
     return np.array([*latencies, *rates, *farther, sm.line_interval, sm.mixed_rise, sm.l2_rise])
@@ -196,7 +216,15 @@ def _loads(work: Work, warps: int) -> "Loads":
     from gpudissect.explanation.model.sm._state import Loads
 
     sample = work.sample
-    arrays = (sample.begins, sample.ends, sample.lines, sample.number, sample.sectors, sample.new, sample.is_shared)
+    arrays = (
+        sample.begins,
+        sample.ends,
+        sample.lines,
+        sample.number,
+        sample.sectors,
+        sample.arriving,
+        sample.is_shared,
+    )
     cursors = np.zeros((warps, sample.begins.shape[1]), dtype=np.int64)
     return Loads(*arrays, _strides(work), cursors, np.zeros((len(work.steps), 4)))
 
