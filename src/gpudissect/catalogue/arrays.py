@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from gpudissect.catalogue.quantity import Bit, Count, Cycles, Number, Position, Size, Sourced, Table, wrong
 from gpudissect.simulation.cache.check import MAX_ORDER_LENGTH
-from gpudissect.simulation.cache.geometry import IndexKind, Policy, PolicyKind, Scope
+from gpudissect.simulation.cache.geometry import Fill, IndexKind, Policy, PolicyKind, Scope
 
 MAX_WAYS = 1 << 14
 MAX_LINES = 1 << 23  # 256 MiB in lines of 32 B
@@ -55,6 +55,8 @@ class IndexTable(Table):
 
     def check(self, sets: int, line: int, place: str = "index_function.value") -> None:
         """Reject an index that does not number `sets` sets with lines of `line` bytes; errors name `place`."""
+        if self.kind in (IndexKind.BITS, IndexKind.XOR) and line & (line - 1):
+            wrong(f"{place}.kind", self.kind.value, f"'modulo' or 'table': lines of {line} B are no power of two")
         if self.kind in (IndexKind.BITS, IndexKind.XOR):
             self._check_bits(f"{place}.{_FIELD_BY_KIND[self.kind]}", sets, line.bit_length() - 1)
         elif self.kind is IndexKind.TABLE and set(self.table) != set(range(sets)):
@@ -167,15 +169,16 @@ class CacheTable(Lines):
     fetch_granularity: Sourced[Size]
     count_per_sm: Sourced[Annotated[int, Field(strict=True, ge=1, le=64)]] | None = None
     scope: Scope = Scope.SM
+    fill: Fill = Fill.MISSES
     alternative: CacheTable | None = None
 
     @model_validator(mode="after")
     def _check_geometry(self) -> CacheTable:
         line, sector = self.line_size.value, self.fetch_granularity.value
-        if line & (line - 1):
-            wrong("line_size.value", line, "a power of two")
-        if line % sector or sector < 4:
-            wrong("fetch_granularity.value", sector, f"a divisor of the line, {line} B, of at least 4 B")
+        if line < 4 or line % 4:
+            wrong("line_size.value", line, "a multiple of 4")
+        if line % sector or sector < 4 or sector % 4:
+            wrong("fetch_granularity.value", sector, f"a divisor of the line, {line} B, and a multiple of 4 B")
         total = self._check_lines(line) * line
         if total != self.capacity.value:
             wrong("capacity.value", self.capacity.value, f"sum of ways * line_size = {total}")

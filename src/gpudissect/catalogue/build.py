@@ -105,7 +105,9 @@ def _limits(gpu: GpuTable) -> dict[Path, int]:
 def _cache(table: CacheTable) -> geometry.Cache:
     line, sector = table.line_size.value, table.fetch_granularity.value
     copies = table.count_per_sm.value if table.count_per_sm else 1
-    return geometry.Cache(line=line, sector=sector, scope=table.scope, copies=copies, **_structure(table))
+    return geometry.Cache(
+        line=line, sector=sector, scope=table.scope, copies=copies, fill=table.fill, **_structure(table)
+    )
 
 
 def _tlb(table: TlbTable, alternative: bool) -> geometry.Tlb:
@@ -134,8 +136,8 @@ def _route(gpu: GpuTable, table: PathTable) -> geometry.Route:
 def _partition(gpu: GpuTable) -> geometry.Partition | None:
     if (table := gpu.partition) is None:
         return None
-    penalties = _values(table, "far_penalty", "far_memory_penalty")
-    return geometry.Partition(_array(gpu, table.cache), _mask(table.home.value), **penalties)
+    values = _values(table, "far_penalty", "far_memory_penalty", "count", "granule")
+    return geometry.Partition(_array(gpu, table.cache), _mask(table.home.value) if table.home else 0, **values)
 
 
 def _memory_latency(gpu: GpuTable) -> float:
