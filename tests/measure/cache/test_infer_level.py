@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from gpudissect.measure.cache.infer_level import bounds_between, find_plateaus
+from gpudissect.measure.cache.infer_level import Level, bounds_between, find_plateaus, plateau_of, slower_hits
+from gpudissect.workload import Path
 
 
 def around(cycles, count=300, seed=0):
@@ -55,3 +56,26 @@ def test_overlapping_distributions_have_no_bounds():
 
 def test_a_delayed_hit_is_still_a_hit():
     assert bounds_between(np.full(500, 44), np.full(100, 300)).hit_max > 200
+
+
+def level(hits, misses):
+    bounds = bounds_between(hits, misses)
+    return Level(
+        "l1", Path.GLOBAL, False, plateau_of([(512, 32)], [hits]), plateau_of([(8192, 32)], [misses]), bounds, None, ()
+    )
+
+
+def test_hits_of_a_level_in_between_are_slower_than_those_before():
+    l1 = level(around(44), around(280))
+    slower = slower_hits(l1, np.concatenate([around(44, 400), around(130, 100), around(280, 1500)]))
+    assert slower.share == 0.2 and abs(slower.cycles - 86) <= 1 and "20% of the hits take" in str(slower)
+
+
+def test_translations_and_delays_are_no_level_in_between():
+    l1 = level(around(44), around(280))
+    hits, misses = around(44, 500), around(280, 1500)
+    assert slower_hits(l1, np.concatenate([hits, misses])) is None
+    translated = [around(44, 400), around(130, 100), around(280, 1200), around(366, 300)]
+    assert slower_hits(l1, np.concatenate(translated)) is None
+    hits[::100] += 90
+    assert slower_hits(l1, np.concatenate([hits, misses])) is None

@@ -19,6 +19,7 @@ UNKNOWN_BELOW_MISSES = (0.30, 0.08)  # band of unknown accesses below the fastes
 UNKNOWN_ABOVE_MISSES = 0.15  # distance above the slowest misses, in shares of the distance from hits to misses
 MIN_NEXT_RATIO = 4  # largest footprint of the next level to that of a level
 EQUAL_CYCLES = 1.5  # largest difference between medians of the same level
+MIN_SLOWER_HITS, MIN_SLOWER_SHARE = 24, 0.05  # of the hits; delays make one in a hundred slower
 MAX_LATENCY_RATIO = 0.85  # hit latency of a level relative to that of the next
 
 
@@ -138,6 +139,36 @@ class Level:
             raise ValueError(f"{self.element}: hits and misses overlap")
         hits = int(np.sum(cycles <= self.bounds.hit_max))
         return hits, int(np.sum(cycles >= self.bounds.miss_min))  # no upper limit: translation may add to a miss
+
+
+@dataclass(frozen=True)
+class SlowerHits:
+    """Hits that a level between two known ones serves: their share, and how much longer they take, in cycles."""
+
+    share: float
+    cycles: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.share:.0%} of the hits take {self.cycles:.0f} cycles longer: another level is counted as this one"
+        )
+
+
+def slower_hits(level: Level, cycles: Array) -> SlowerHits | None:
+    """Hits slower than the level's own in a footprint that overflows it; None if there are few, or misses are as late.
+
+    A missing translation delays hits and misses alike, a level in between only hits.
+    """
+    if level.behind is None or level.bounds is None:
+        return None
+    slowest = max_hit_cycles(level.hit)
+    hits, misses = cycles[cycles <= level.bounds.hit_max], cycles[cycles >= level.bounds.miss_min]
+    late = hits[hits > slowest]
+    share = late.size / max(1, hits.size)
+    late_misses = float(np.mean(misses > level.behind.median + slowest - level.hit.median)) if misses.size else 0.0
+    if late.size < MIN_SLOWER_HITS or share < max(MIN_SLOWER_SHARE, 2 * late_misses):
+        return None
+    return SlowerHits(share, float(np.median(late)) - level.hit.median)
 
 
 @dataclass(frozen=True)
