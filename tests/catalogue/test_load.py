@@ -7,7 +7,7 @@ import pytest
 
 from gpudissect.catalogue import for_name, load, names
 from gpudissect.errors import CatalogueError
-from gpudissect.simulation.cache.geometry import Fill, Partition
+from gpudissect.simulation.cache.geometry import Distance, Fill, Partition, Room
 from gpudissect.workload import Path
 
 NEWER = {Path.CLUSTER, Path.TMA}
@@ -53,6 +53,20 @@ def test_three_partitions(example, tmp_path):
 def test_what_fills_a_cache(fill, example, tmp_path):
     caches = hierarchy_of(example.replace('scope = "gpu"', f'scope = "gpu"\nfill = "{fill}"', 1), tmp_path).caches
     assert (caches["l1"].fill, caches["l2"].fill) == (Fill.MISSES, fill)
+
+
+def test_room_for_fewer_lines_than_tags(example, tmp_path):
+    room = 'room = { value = { lines = 100, halves = true }, assumed = "x" }'
+    text = example.replace("count_per_sm = { value = 2,", f"{room}\ncount_per_sm = {{ value = 2,", 1)
+    cache = hierarchy_of(text.replace("capacity = { value = 16384", "capacity = { value = 12800"), tmp_path).caches[
+        "l1"
+    ]
+    assert cache.room == Room(100, halves=True) and cache.capacity == 12800
+
+
+def test_distances(example, tmp_path):
+    distance = hierarchy_of(example, tmp_path).distance
+    assert distance == Distance("l2", by_slice=(0, 4, 2, 6, 1, 5))
 
 
 def test_lines_that_are_no_power_of_two(example, tmp_path):

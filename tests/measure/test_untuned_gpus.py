@@ -8,7 +8,7 @@ import pytest
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
-from gpudissect.measure.cache import plan_line
+from gpudissect.measure.cache import plan_levels, plan_line
 from gpudissect.measure.infer_latency import chase_latency
 from gpudissect.simulation.cache.geometry import (
     Cache,
@@ -229,6 +229,16 @@ def test_an_l1_as_slow_as_the_l2_is_not_called_absent(hit):
     capacity = next(each for each in run_survey(device, elements=("l1",)).findings if each.attribute == "capacity")
     assert capacity.status is Status.NOT_FOUND
     assert f"{hit + TIMER:.0f} cycles" in capacity.reason and f"{L2_HIT + TIMER:.0f} cycles" in capacity.reason
+
+
+def test_an_l2_that_was_not_found_is_no_l1(monkeypatch):
+    """Where hits and misses of the L2 overlap, its plateau is not that of the L1."""
+    monkeypatch.setattr(plan_levels, "bounds_between", lambda hits, misses: None)
+    hierarchy = gpu().hierarchy
+    near = replace(hierarchy.routes[Path.GLOBAL], latency=(L2_HIT - 2, L2_HIT))
+    hierarchy = replace(hierarchy, routes={**hierarchy.routes, Path.GLOBAL: near})
+    found = estimates(SimulatedGpu(hierarchy, spec="sim:untuned", name="untuned", noise=Noise()), ["capacity.l1"])
+    assert found["l1", "capacity"].status is Status.NOT_FOUND and "may be the L2" in found["l1", "capacity"].reason
 
 
 ROOMS = [

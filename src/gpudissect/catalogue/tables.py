@@ -165,6 +165,14 @@ class PrefetchTable(Table):
     run: Sourced[Position] | None = None
 
 
+class DistanceTable(Table):
+    """Cycles that each SM, and each slice of `cache`, adds to a load that reaches it; lines alternate over slices."""
+
+    cache: Element = "l2"
+    by_sm: Sourced[tuple[Cycles, ...]] | None = None
+    by_slice: Sourced[tuple[Cycles, ...]] | None = None
+
+
 class RowsTable(Table):
     """Rows of DRAM of `size` bytes in `banks`: an access to the open row of its bank takes `saving` cycles less."""
 

@@ -2,7 +2,14 @@
 
 import numpy as np
 
-from gpudissect.measure.cache.infer_level import Level, bounds_between, find_plateaus, plateau_of, slower_hits
+from gpudissect.measure.cache.infer_level import (
+    Level,
+    bounds_between,
+    find_plateaus,
+    nearest_plateau,
+    plateau_of,
+    slower_hits,
+)
 from gpudissect.workload import Path
 
 
@@ -34,6 +41,12 @@ def test_one_level_stays_one_in_spite_of_outliers():
     noisy = around(230)
     noisy[::50] += 400
     assert len(find_plateaus([(256, 32), (512, 32)], [noisy, around(231)])) == 1
+
+
+def test_footprints_that_overflow_the_near_partition_define_no_hits():
+    points = [(64, 256), (256, 256)]
+    same, far = (nearest_plateau(points, [around(200), second]) for second in (around(201), mixture(200, 305, 0.8)))
+    assert (same.points, far.points) == (tuple(points), tuple(points[:1])) and far.median == 200
 
 
 def test_three_levels_in_any_order_of_points():

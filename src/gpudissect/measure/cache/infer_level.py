@@ -47,6 +47,18 @@ def plateau_of(points: Sequence[tuple[int, int]], samples: Sequence[Array]) -> P
     return Plateau(float(median), float(low), float(high), tuple(points), pooled)
 
 
+def nearest_plateau(points: Sequence[tuple[int, int]], samples: Sequence[Array]) -> Plateau:
+    """The plateau of the first of some rising footprints, and of those after it that lie on it.
+
+    In a small cache, and in one of two partitions, the larger ones may overflow, if only in part.
+    """
+    centre = float(np.median(samples[0]))
+    reach = max(MAX_PLATEAU_DEVIATION * centre, MIN_STEP_CYCLES)
+    shares = [float(np.mean(np.abs(cycles - centre) <= reach)) for cycles in samples]
+    alike = [i for i, share in enumerate(shares) if i == 0 or share >= MIN_PURE_SHARE]
+    return plateau_of([points[i] for i in alike], [samples[i] for i in alike])
+
+
 def find_plateaus(points: Sequence[tuple[int, int]], samples: Sequence[Array]) -> list[Plateau]:
     """Split a sweep over footprints and strides into plateaus, fastest first.
 
