@@ -27,7 +27,8 @@ from gpudissect.measure.prediction.infer_agreement import (
     wilson_interval,
 )
 from gpudissect.results.verdict import weights_agree
-from gpudissect.survey.run import run_survey
+from gpudissect.simulation.cache.geometry import Hierarchy
+from gpudissect.survey.run import Survey, run_survey
 
 ELEMENTS = ("l1", "texture", "l2", "dram", "tlb_l1", "tlb_l2", "tlb_l3", "page_table", "hierarchy")
 GEOMETRY = ("line_size", "fetch_granularity", "capacity", "sets", "ways", "index_function")
@@ -98,19 +99,10 @@ class Bin:
 def survey_random_gpu(seed: int, untuned: bool = False) -> Surveyed:
     """Survey a random GPU, or one beyond the ranges of these, and compare the findings with its truth."""
     gpu = (untuned_gpu if untuned else random_gpu)(seed)
-    survey, true_values = run_survey(gpu, elements=ELEMENTS, seed=seed), truth_of(gpu.hierarchy)
-    answers = []
-    for found in survey.findings:
-        name = (found.element, found.attribute)
-        is_absent = name in PARTITIONED_ONLY and gpu.hierarchy.partition is None
-        if name in true_values or found.element.startswith(("tlb", "page_table")) or is_absent:
-            truth = true_values.get(name)
-            answers.append(
-                Answer(seed, found, truth, _is_right(found, truth) if found.status is Status.FOUND else None)
-            )
+    survey = run_survey(gpu, elements=ELEMENTS, seed=seed)
     caches = gpu.hierarchy.caches
     return Surveyed(
-        tuple(answers),
+        tuple(answers_of(survey, gpu.hierarchy, seed)),
         survey.predictions,
         survey.path_predictions,
         survey.not_predicted,
@@ -118,6 +110,17 @@ def survey_random_gpu(seed: int, untuned: bool = False) -> Surveyed:
         gpu.noise.outliers,
         tuple(f"seed {seed}, {each.experiment}: {each.reason}" for each in survey.failures),
     )
+
+
+def answers_of(survey: Survey, hierarchy: Hierarchy, seed: int) -> Iterator[Answer]:
+    """The findings that have a true value, or must not be there, with what is true."""
+    true_values = truth_of(hierarchy)
+    for found in survey.findings:
+        name = (found.element, found.attribute)
+        is_absent = name in PARTITIONED_ONLY and hierarchy.partition is None
+        if name in true_values or found.element.startswith(("tlb", "page_table")) or is_absent:
+            truth = true_values.get(name)
+            yield Answer(seed, found, truth, _is_right(found, truth) if found.status is Status.FOUND else None)
 
 
 def _is_right(found: Estimate, truth: Value | None) -> bool:
@@ -232,10 +235,15 @@ def _by_property(answers: Sequence[Answer]) -> Iterator[str]:
 def _wrong(answers: Sequence[Answer]) -> Iterator[str]:
     for each in answers:
         if each.is_right is False:
-            it = each.found
-            bracket = f" [{it.low:g}, {it.high:g}]" if it.low is not None and it.high is not None else ""
-            found = f"{_short(it.value)}{bracket} at {it.confidence}"
-            yield f"- seed {each.seed}, {it.element} {it.attribute}: {found}, truth {_short(each.truth)}"
+            yield f"- seed {each.seed}, {described(each)}"
+
+
+def described(answer: Answer) -> str:
+    """A wrong answer beside the truth, in one line."""
+    it = answer.found
+    bracket = f" [{it.low:g}, {it.high:g}]" if it.low is not None and it.high is not None else ""
+    found = f"{_short(it.value)}{bracket} at {it.confidence}"
+    return f"{it.element} {it.attribute}: {found}, truth {_short(answer.truth)}"
 
 
 def _short(value: Value | None) -> str:

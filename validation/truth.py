@@ -32,12 +32,13 @@ def truth_of(hierarchy: Hierarchy) -> Truth:
     """
     l1, texture, l2 = (_nearest(hierarchy, path) for path in (Path.GLOBAL, Path.TEXTURE, Path.GLOBAL_L2))
     is_shared = hierarchy.routes[Path.TEXTURE].caches[0] == "l1"
-    (l1_hit, hit), memory = hierarchy.routes[Path.GLOBAL].latency, hierarchy.routes[Path.GLOBAL].memory_latency
-    texture_hit, texture_miss = hierarchy.routes[Path.TEXTURE].latency
+    l1_hit, next_hit, *_ = hierarchy.routes[Path.GLOBAL].latency
+    hit, memory = hierarchy.routes[Path.GLOBAL_L2].latency[0], hierarchy.routes[Path.GLOBAL_L2].memory_latency
+    texture_hit, texture_miss, *_ = hierarchy.routes[Path.TEXTURE].latency
     partition = hierarchy.partition
     assert memory is not None  # of a path to memory
     truth: Truth = {
-        ("l1", "miss_penalty"): hit - l1_hit,
+        ("l1", "miss_penalty"): next_hit - l1_hit,
         ("texture", "miss_penalty"): texture_miss - texture_hit,
         ("l1", "count_per_sm"): l1.copies,
         ("texture", "count_per_sm"): texture.copies,
@@ -59,7 +60,7 @@ def truth_of(hierarchy: Hierarchy) -> Truth:
         if name != "l2":
             truth |= _replacement(name, cache)
     if partition is not None:
-        truth |= {("l2", "capacity"): 2 * l2.capacity, ("l2", "segment_size"): l2.capacity}
+        truth |= {("l2", "capacity"): partition.count * l2.capacity, ("l2", "segment_size"): l2.capacity}
         truth |= {("l2", "far_latency"): hit + partition.far_penalty, ("dram", "near_latency"): memory}
         truth |= {("dram", "far_latency"): memory + partition.far_memory_penalty}
     else:

@@ -7,7 +7,7 @@ import pytest
 
 from gpudissect.catalogue import for_name, load, names
 from gpudissect.errors import CatalogueError
-from gpudissect.simulation.cache.geometry import Partition
+from gpudissect.simulation.cache.geometry import Distance, Fill, Partition, Room
 from gpudissect.workload import Path
 
 NEWER = {Path.CLUSTER, Path.TMA}
@@ -34,6 +34,49 @@ def test_the_example_of_the_readme(convert, example, tmp_path):
     assert gpu.unsupported() == stated | {Path.TMA: "its GPU file does not describe it", Path.CODE: NO_CODE}
     near = next(item for item in gpu.published() if item.attribute == "near_latency")
     assert (near.element, near.value, near.low, near.high, near.unit) == ("l2", 190, 185, 198, "cycles")
+
+
+def hierarchy_of(text, folder):
+    (folder / "mine.toml").write_text(text)
+    return load(folder / "mine.toml").hierarchy()
+
+
+def test_three_partitions(example, tmp_path):
+    home = next(line for line in example.splitlines() if line.startswith("home = "))
+    three = 'count = { value = 3, assumed = "x" }\ngranule = { value = 4096, assumed = "x" }'
+    text = example.replace(home, three).replace("capacity = { value = 196608", "capacity = { value = 294912")
+    partition = hierarchy_of(text, tmp_path).partition
+    assert partition == Partition("l2", 0, far_penalty=100, far_memory_penalty=110, count=3, granule=4096)
+
+
+@pytest.mark.parametrize("fill", list(Fill))
+def test_what_fills_a_cache(fill, example, tmp_path):
+    caches = hierarchy_of(example.replace('scope = "gpu"', f'scope = "gpu"\nfill = "{fill}"', 1), tmp_path).caches
+    assert (caches["l1"].fill, caches["l2"].fill) == (Fill.MISSES, fill)
+
+
+def test_room_for_fewer_lines_than_tags(example, tmp_path):
+    room = 'room = { value = { lines = 100, halves = true }, assumed = "x" }'
+    text = example.replace("count_per_sm = { value = 2,", f"{room}\ncount_per_sm = {{ value = 2,", 1)
+    cache = hierarchy_of(text.replace("capacity = { value = 16384", "capacity = { value = 12800"), tmp_path).caches[
+        "l1"
+    ]
+    assert cache.room == Room(100, halves=True) and cache.capacity == 12800
+
+
+def test_distances(example, tmp_path):
+    distance = hierarchy_of(example, tmp_path).distance
+    assert distance == Distance("l2", by_slice=(0, 4, 2, 6, 1, 5))
+
+
+def test_lines_that_are_no_power_of_two(example, tmp_path):
+    l1 = example[example.index("[caches.l1]") : example.index("[caches.l2]")]
+    odd = l1.replace("16384", "12288").replace("value = 128", "value = 96")
+    odd = odd.replace('kind = "bits", bits = [7, 8, 9, 10, 11]', 'kind = "modulo"')
+    paths = 'index_function = { value = { kind = "xor"'
+    text = example.replace(l1, odd).replace("capacity = { value = 16384", "capacity = { value = 12288")
+    cache = hierarchy_of(text.replace(paths, f"# {paths}"), tmp_path).caches["l1"]
+    assert (cache.line, cache.sector, cache.capacity) == (96, 32, 12288)
 
 
 DRIVERS = {

@@ -93,6 +93,14 @@ def test_partitions_of_the_l2():
     assert hierarchy.routes[Path.GLOBAL].memory_latency == 455
 
 
+def test_three_partitions_of_the_l2():
+    """Three segments in the capacity; whole lines of a partition after another, as bits select one of two."""
+    hierarchy = hierarchy_of(gpu_of(result(PARTITIONED | {"l2.capacity": 75 * MIB})))
+    partition = hierarchy.partition
+    assert (partition.count, partition.granule, partition.home_mask) == (3, 4096, 0)
+    assert hierarchy.caches["l2"].capacity == 25 * MIB
+
+
 def test_a_quick_result_takes_the_partitions_from_the_drivers_l2_size():
     skipped = {"status": Status.SKIPPED, "value": None, "reason": "quick"}
     quick = PARTITIONED | {"l2.capacity": skipped, "l2.segment_size": skipped}

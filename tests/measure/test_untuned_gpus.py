@@ -8,10 +8,11 @@ import pytest
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
-from gpudissect.measure.cache import plan_line
+from gpudissect.measure.cache import plan_levels, plan_line
 from gpudissect.measure.infer_latency import chase_latency
 from gpudissect.simulation.cache.geometry import (
     Cache,
+    Fill,
     Hierarchy,
     Index,
     IndexKind,
@@ -61,11 +62,12 @@ def truth_of(device):
     hierarchy = device.hierarchy
     truth = {("l1", "miss_penalty"): L2_HIT - L1_HIT, ("l2", "miss_penalty"): MEMORY - L2_HIT}
     truth |= {("dram", "hit_latency"): MEMORY, ("timer", "overhead"): TIMER}
-    for (name, each), cycles in zip(hierarchy.caches.items(), (L1_HIT, L2_HIT), strict=True):
+    for name, cycles in (("l1", L1_HIT), ("l2", L2_HIT)):
+        each = hierarchy.caches[name]
         truth |= {(name, "line_size"): each.line, (name, "fetch_granularity"): each.sector, (name, "sets"): each.sets}
         truth |= {(name, "ways"): each.ways[0], (name, "capacity"): each.capacity, (name, "hit_latency"): cycles}
     if hierarchy.partition is not None:
-        truth["l2", "capacity"] *= 2
+        truth["l2", "capacity"] *= hierarchy.partition.count
         del truth["dram", "hit_latency"], truth["l2", "miss_penalty"]
     before = 0.0
     for name, tlb in zip(("tlb_l1", "tlb_l2"), hierarchy.tlbs, strict=False):
@@ -116,6 +118,31 @@ def test_home_partitions_by_low_or_high_bits(mask):
     found, wrong = surveyed(gpu(l2=2 * MIB, partition=Partition("l2", mask, 80.0, 150.0)), "l2", "dram")
     assert wrong == []
     assert found["dram", "near_latency"].value == pytest.approx(MEMORY, abs=3)
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_more_than_two_partitions(count):
+    device = gpu(l2=256 * KIB, sector=32, partition=Partition("l2", 0, 90.0, 150.0, count, 4 * KIB))
+    found, wrong = surveyed(device, "l2")
+    capacity = found["l2", "capacity"]
+    assert wrong == [] and capacity.low <= count * 256 * KIB <= capacity.high
+    if ("l2", "segment_size") in found:
+        assert capacity.value == pytest.approx(count * found["l2", "segment_size"].value, rel=0.05)
+
+
+@pytest.mark.parametrize("policy", [LRU, Policy(PolicyKind.RANDOM)], ids=["lru", "random"])
+@pytest.mark.parametrize("fill", [Fill.VICTIMS, Fill.EXCLUSIVE])
+def test_a_victim_cache_behind_the_l1_makes_its_size_doubtful(fill, policy):
+    plain = gpu().hierarchy
+    victim = Cache((32,), 128, 32, PLAIN, LRU, fill=fill)
+    caches = {**plain.caches, "l1": replace(plain.caches["l1"], policy=policy), "victim": victim}
+    route = replace(plain.routes[Path.GLOBAL], caches=("l1", "victim", "l2"), latency=(L1_HIT, 90.0, L2_HIT))
+    hierarchy = replace(plain, caches=caches, routes={**plain.routes, Path.GLOBAL: route})
+    found = estimates(
+        SimulatedGpu(hierarchy, spec="sim:untuned", name="untuned", noise=Noise()), ["capacity.l1", "penalty.l1"]
+    )
+    for name in ("capacity", "miss_penalty"):
+        assert found["l1", name].confidence <= 0.5 and "another level" in found["l1", name].caveats[-1]
 
 
 @pytest.mark.parametrize("walk", [100.0, 230.0])
@@ -202,6 +229,16 @@ def test_an_l1_as_slow_as_the_l2_is_not_called_absent(hit):
     capacity = next(each for each in run_survey(device, elements=("l1",)).findings if each.attribute == "capacity")
     assert capacity.status is Status.NOT_FOUND
     assert f"{hit + TIMER:.0f} cycles" in capacity.reason and f"{L2_HIT + TIMER:.0f} cycles" in capacity.reason
+
+
+def test_an_l2_that_was_not_found_is_no_l1(monkeypatch):
+    """Where hits and misses of the L2 overlap, its plateau is not that of the L1."""
+    monkeypatch.setattr(plan_levels, "bounds_between", lambda hits, misses: None)
+    hierarchy = gpu().hierarchy
+    near = replace(hierarchy.routes[Path.GLOBAL], latency=(L2_HIT - 2, L2_HIT))
+    hierarchy = replace(hierarchy, routes={**hierarchy.routes, Path.GLOBAL: near})
+    found = estimates(SimulatedGpu(hierarchy, spec="sim:untuned", name="untuned", noise=Noise()), ["capacity.l1"])
+    assert found["l1", "capacity"].status is Status.NOT_FOUND and "may be the L2" in found["l1", "capacity"].reason
 
 
 ROOMS = [

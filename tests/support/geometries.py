@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from gpudissect.simulation.cache.geometry import (
     Cache,
+    Fill,
     Hierarchy,
     Index,
     IndexKind,
@@ -32,7 +33,7 @@ def indices(draw, line, sets):
     kinds = [IndexKind.MODULO, IndexKind.TABLE]
     width = sets.bit_length() - 1
     shift = line.bit_length() - 1
-    if sets == 1 << width:
+    if sets == 1 << width and line == 1 << shift:
         kinds += [IndexKind.BITS, IndexKind.XOR]
     kind = draw(st.sampled_from(kinds))
     if kind is IndexKind.BITS:
@@ -69,7 +70,7 @@ def ways_and_policy(draw, sets):
 
 @st.composite
 def caches(draw):
-    line = draw(st.sampled_from([16, 32, 128]))
+    line = draw(st.sampled_from([16, 32, 48, 128]))
     sets = draw(st.integers(1, 8))
     ways, policy = draw(ways_and_policy(sets))
     sector = draw(st.sampled_from([line, line // 4, line // 16]))
@@ -88,17 +89,32 @@ def tlbs(draw):
 
 
 @st.composite
+def partitions(draw, name, line):
+    """By address bits or, always for odd lines, in order."""
+    penalties = (180.5, draw(st.sampled_from([0.0, 175.25])))
+    if line & (line - 1) or draw(st.booleans()):
+        granule = line * draw(st.sampled_from([1, 3, 8]))
+        return Partition(name, 0, *penalties, count=draw(st.integers(2, 4)), granule=granule)
+    bits = draw(st.sets(st.integers(line.bit_length() - 1, ADDRESS_BITS - 1), min_size=1, max_size=3))
+    return Partition(name, sum(1 << bit for bit in bits), *penalties)
+
+
+@st.composite
 def hierarchies(draw):
     """One route, `Path.GLOBAL`, through everything."""
     arrays = {f"c{level}": draw(caches()) for level in range(draw(st.integers(0, 3)))}
     names = tuple(arrays)
     partition = prefetch = None
+    if len(names) > 1 and draw(st.booleans()):
+        receiver = draw(st.integers(1, len(names) - 1))
+        giver = arrays[names[receiver - 1]] = replace(arrays[names[receiver - 1]], room=None)
+        ways, policy = draw(ways_and_policy(4))
+        fill, index = draw(st.sampled_from([Fill.VICTIMS, Fill.EXCLUSIVE])), draw(indices(giver.line, 4))
+        arrays[names[receiver]] = Cache(ways, giver.line, giver.sector, index, policy, fill=fill)
     if names and draw(st.booleans()):
         split = draw(st.sampled_from(names))
-        arrays[split] = replace(arrays[split], scope=Scope.GPU)
-        bit = st.integers(arrays[split].line.bit_length() - 1, ADDRESS_BITS - 1)
-        bits = draw(st.sets(bit, min_size=1, max_size=3))
-        partition = Partition(split, sum(1 << bit for bit in bits), 180.5, draw(st.sampled_from([0.0, 175.25])))
+        arrays[split] = replace(arrays[split], scope=Scope.GPU, fill=Fill.MISSES)
+        partition = draw(partitions(split, arrays[split].line))
     if names and draw(st.booleans()):
         prefetch = Prefetch(draw(st.sampled_from(names)), 700, draw(st.integers(0, 2)))
     rows = draw(st.sampled_from([None, Rows(512, 4, 40.0), Rows(2048, 3, 60.25)]))

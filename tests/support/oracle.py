@@ -202,6 +202,7 @@ class OracleCache:
         self.present = set()  # set and sector
         self.half_lines = {}  # of set and line, where there is room for data
         self.turn = 0  # set that loses a line next
+        self.victim = []  # addresses of the sectors that the last replacement evicted
 
     def access(self, address, index=None):
         line = address // self.cache.line
@@ -226,9 +227,24 @@ class OracleCache:
     def evict(self, number, way):
         evicted = number, self.sets[number][way]
         per_line = self.cache.line // self.cache.sector
+        gone = sorted(s for n, s in self.present if (n, s // per_line) == evicted)
+        self.victim = [sector * self.cache.sector for sector in gone]
         self.present = {(n, s) for n, s in self.present if (n, s // per_line) != evicted}
         self.half_lines.pop(evicted, None)
         self.sets[number][way] = None
+
+    def look_up(self, address, index, moves):
+        number = set_of(self.cache, address, index)
+        sector = number, address // self.cache.sector
+        if sector not in self.present:
+            return False
+        if not moves:
+            return self.access(address, index)
+        self.present.remove(sector)
+        line = address // self.cache.line
+        if not any(n == number and s * self.cache.sector // self.cache.line == line for n, s in self.present):
+            self.evict(number, self.sets[number].index(line))
+        return True
 
     def take_room(self, number, line, half_lines):
         if self.cache.room is None:
@@ -248,10 +264,11 @@ class OracleHierarchy:
         self.end = end
         self.caches = {name: OracleCache(c, seed + i) for i, (name, c) in enumerate(hierarchy.caches.items())}
         self.tlbs = [OracleCache(tlb.as_cache(), seed + len(self.caches) + i) for i, tlb in enumerate(hierarchy.tlbs)]
-        self.far = None
-        if hierarchy.partition is not None:  # the near partition is among the caches
+        self.far = []  # by home; the near partition, home 0, is among the caches
+        if hierarchy.partition is not None:
             cache = hierarchy.caches[hierarchy.partition.cache]
-            self.far = OracleCache(cache, seed + len(self.caches) + len(self.tlbs))
+            first = seed + len(self.caches) + len(self.tlbs)
+            self.far = [None, *(OracleCache(cache, first + i) for i in range(hierarchy.partition.count - 1))]
         self.window = 0
         self.cold_misses = []  # offsets, rising, since the last one that was not cold
         self.highest = None
@@ -265,7 +282,10 @@ class OracleHierarchy:
         partition = self.hierarchy.partition
         if partition is not None and partition.cache not in route.caches:
             partition = None
-        home_is_far = partition is not None and bin(address & partition.home_mask).count("1") % 2 == 1
+        home = 0
+        if partition is not None:
+            in_order = partition.granule and address // partition.granule % partition.count
+            home = in_order if partition.granule else bin(address & partition.home_mask).count("1") % 2
         far_hit = False
         served = len(route.caches)
         missed = []
@@ -275,19 +295,29 @@ class OracleHierarchy:
             if position == len(route.caches):
                 break
             name = route.caches[position]
-            if self.caches[name].access(address, route.index if position == 0 else None):
+            cache, index = self.caches[name], route.index if position == 0 else None
+            cache.victim = []
+            if position and cache.cache.fill != "misses":
+                hit = cache.look_up(address, index, cache.cache.fill == "exclusive")
+            else:
+                hit = cache.access(address, index)
+            if hit:
                 served = position
                 break
             missed.append(name)
-            if home_is_far and name == partition.cache and self.far.access(address):
+            if home and name == partition.cache and self.far[home].access(address):
                 served, far_hit = position, True
                 break
+        for giver, receiver in pairwise(route.caches[: served + 2]):
+            if self.caches[receiver].cache.fill != "misses" and giver in missed:
+                for victim in self.caches[giver].victim:
+                    self.caches[receiver].access(victim)
         cycles = route.latency[served] if served < len(route.caches) else route.memory_latency
         if far_hit:
             cycles += partition.far_penalty
         if translation is not None:
             cycles = self.add_translation(cycles, translation, route, in_memory=served == len(route.caches))
-        if home_is_far and served == len(route.caches):
+        if home and served == len(route.caches):
             cycles += partition.far_memory_penalty
         rows = self.hierarchy.rows
         if rows and served == len(route.caches):

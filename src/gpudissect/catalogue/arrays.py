@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from gpudissect.catalogue.quantity import Bit, Count, Cycles, Number, Position, Size, Sourced, Table, wrong
 from gpudissect.simulation.cache.check import MAX_ORDER_LENGTH
-from gpudissect.simulation.cache.geometry import IndexKind, Policy, PolicyKind, Scope
+from gpudissect.simulation.cache.geometry import Fill, IndexKind, Policy, PolicyKind, Scope
 
 MAX_WAYS = 1 << 14
 MAX_LINES = 1 << 23  # 256 MiB in lines of 32 B
@@ -55,6 +55,8 @@ class IndexTable(Table):
 
     def check(self, sets: int, line: int, place: str = "index_function.value") -> None:
         """Reject an index that does not number `sets` sets with lines of `line` bytes; errors name `place`."""
+        if self.kind in (IndexKind.BITS, IndexKind.XOR) and line & (line - 1):
+            wrong(f"{place}.kind", self.kind.value, f"'modulo' or 'table': lines of {line} B are no power of two")
         if self.kind in (IndexKind.BITS, IndexKind.XOR):
             self._check_bits(f"{place}.{_FIELD_BY_KIND[self.kind]}", sets, line.bit_length() - 1)
         elif self.kind is IndexKind.TABLE and set(self.table) != set(range(sets)):
@@ -156,8 +158,17 @@ class Lines(Table):
         return sum(ways)
 
 
+class RoomTable(Table):
+    """Lines for whose data there is room, fewer than tags; with `halves`, a line used once takes half of that."""
+
+    lines: Count
+    halves: bool = False
+
+
 class CacheTable(Lines):
     """One cache array. Sizes in bytes. `count_per_sm`: independent copies per SM, one if not given.
+
+    `room`: see `gpudissect.simulation.cache.geometry.Room`; the capacity is then that of the data.
 
     `alternative`: another structure of the same capacity, where a document's data and its conclusion differ.
     """
@@ -166,22 +177,35 @@ class CacheTable(Lines):
     line_size: Sourced[Size]
     fetch_granularity: Sourced[Size]
     count_per_sm: Sourced[Annotated[int, Field(strict=True, ge=1, le=64)]] | None = None
+    room: Sourced[RoomTable] | None = None
     scope: Scope = Scope.SM
+    fill: Fill = Fill.MISSES
     alternative: CacheTable | None = None
 
     @model_validator(mode="after")
     def _check_geometry(self) -> CacheTable:
         line, sector = self.line_size.value, self.fetch_granularity.value
-        if line & (line - 1):
-            wrong("line_size.value", line, "a power of two")
-        if line % sector or sector < 4:
-            wrong("fetch_granularity.value", sector, f"a divisor of the line, {line} B, of at least 4 B")
+        if line < 4 or line % 4:
+            wrong("line_size.value", line, "a multiple of 4")
+        if line % sector or sector < 4 or sector % 4:
+            wrong("fetch_granularity.value", sector, f"a divisor of the line, {line} B, and a multiple of 4 B")
         total = self._check_lines(line) * line
+        if self.room is not None:
+            self._check_room(self.room.value.lines, total // line)
+            total = self.room.value.lines * line
         if total != self.capacity.value:
-            wrong("capacity.value", self.capacity.value, f"sum of ways * line_size = {total}")
+            what = "sum of ways * line_size" if self.room is None else "room.lines * line_size"
+            wrong("capacity.value", self.capacity.value, f"{what} = {total}")
         if self.alternative is not None and self.alternative.capacity.value != total:
             wrong("alternative.capacity.value", self.alternative.capacity.value, f"the same, {total}")
         return self
+
+    def _check_room(self, lines: int, ways: int) -> None:
+        if not self.sets.value <= lines <= ways:
+            wrong("room.value.lines", lines, f"{self.sets.value}, one per set, to {ways}, the sum of ways")
+        kind = self.replacement_policy.value.kind
+        if kind not in (PolicyKind.LRU, PolicyKind.FIFO) or self.fill is not Fill.MISSES:
+            wrong("room", "a table", "only with policy 'lru' or 'fifo', and fill 'misses'")
 
 
 class TlbTable(Lines):

@@ -24,7 +24,7 @@ def hierarchy_of(gpu: GpuTable, alternative: bool = False) -> geometry.Hierarchy
 
     Views are resolved to their arrays.
     """
-    chip, walk, window, prefetch = gpu.chip, gpu.walk, gpu.page_window, gpu.prefetch
+    chip, walk, window, prefetch, distance = gpu.chip, gpu.walk, gpu.page_window, gpu.prefetch, gpu.distance
     return geometry.Hierarchy(
         caches={element: _cache((alternative and table.alternative) or table) for element, table in gpu.caches.items()},
         routes={Path.NOTHING: geometry.Route((), (0.0,), None, timer=chip.timer.value)}
@@ -37,6 +37,7 @@ def hierarchy_of(gpu: GpuTable, alternative: bool = False) -> geometry.Hierarchy
         prefetch=geometry.Prefetch(_array(gpu, prefetch.cache), **_values(prefetch)) if prefetch else None,
         rows=geometry.Rows(**_values(gpu.rows)) if gpu.rows else None,
         partition=_partition(gpu),
+        distance=geometry.Distance(_array(gpu, distance.cache), **_values(distance)) if distance else None,
         limits=_limits(gpu),
         **_values(chip, "sm_count", "clock_hz", "cluster_size"),
     )
@@ -105,7 +106,10 @@ def _limits(gpu: GpuTable) -> dict[Path, int]:
 def _cache(table: CacheTable) -> geometry.Cache:
     line, sector = table.line_size.value, table.fetch_granularity.value
     copies = table.count_per_sm.value if table.count_per_sm else 1
-    return geometry.Cache(line=line, sector=sector, scope=table.scope, copies=copies, **_structure(table))
+    room = geometry.Room(table.room.value.lines, table.room.value.halves) if table.room else None
+    return geometry.Cache(
+        line=line, sector=sector, scope=table.scope, copies=copies, room=room, fill=table.fill, **_structure(table)
+    )
 
 
 def _tlb(table: TlbTable, alternative: bool) -> geometry.Tlb:
@@ -134,8 +138,8 @@ def _route(gpu: GpuTable, table: PathTable) -> geometry.Route:
 def _partition(gpu: GpuTable) -> geometry.Partition | None:
     if (table := gpu.partition) is None:
         return None
-    penalties = _values(table, "far_penalty", "far_memory_penalty")
-    return geometry.Partition(_array(gpu, table.cache), _mask(table.home.value), **penalties)
+    values = _values(table, "far_penalty", "far_memory_penalty", "count", "granule")
+    return geometry.Partition(_array(gpu, table.cache), _mask(table.home.value) if table.home else 0, **values)
 
 
 def _memory_latency(gpu: GpuTable) -> float:

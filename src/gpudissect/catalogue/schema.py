@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from gpudissect.catalogue import arrays, tables
 from gpudissect.catalogue.quantity import Number, Sourced, Table, Text, name_among, wrong
 from gpudissect.catalogue.tables import Element
-from gpudissect.simulation.cache.geometry import Scope
+from gpudissect.simulation.cache.geometry import PARTITION_COUNT, Scope
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS, TLBS
 from gpudissect.workload import Instruction, Path
 
@@ -45,6 +45,7 @@ class GpuTable(Table):
     partition: tables.PartitionTable | None = None
     prefetch: tables.PrefetchTable | None = None
     rows: tables.RowsTable | None = None
+    distance: tables.DistanceTable | None = None
     processor: tables.ProcessorTable | None = None
     units: dict[Instruction, tables.UnitTable] = Field(default_factory=dict)
     memory: tables.MemoryTable | None = None
@@ -58,6 +59,7 @@ class GpuTable(Table):
         _check_paths(self)
         _check_tlbs(self)
         _check_partition(self)
+        _check_distance(self)
         _check_processor(self)
         if self.prefetch is not None and self.prefetch.cache not in self.caches:
             wrong("prefetch.cache", self.prefetch.cache, f"one of {', '.join(self.caches)}")
@@ -86,13 +88,41 @@ def _check_partition(gpu: GpuTable) -> None:
     if cache is None or cache.scope is not Scope.GPU:
         possible = [element for element, table in gpu.caches.items() if table.scope is Scope.GPU]
         wrong("partition.cache", gpu.partition.cache, f"a cache of scope gpu: {', '.join(possible)}")
-    if gpu.partition.capacity.value != 2 * cache.capacity.value:
-        allowed = f"two partitions = {2 * cache.capacity.value}"
+    count = _partition_count(gpu)
+    if gpu.partition.capacity.value != count * cache.capacity.value:
+        allowed = f"{count} partitions = {count * cache.capacity.value}"
         wrong("partition.capacity.value", gpu.partition.capacity.value, allowed)
-    lowest = cache.line_size.value.bit_length() - 1
-    bits = gpu.partition.home.value
-    if not bits or min(bits) < lowest:
-        wrong("partition.home.value", list(bits), f"address bits from {lowest} (above the line) to 47, at least one")
+    home, granule, line = gpu.partition.home, gpu.partition.granule, cache.line_size.value
+    if (home is None) == (granule is None):
+        wrong("partition.home", home and "both", "exactly one of home (address bits) and granule (bytes)")
+    if granule is not None and granule.value % line:
+        wrong("partition.granule.value", granule.value, f"a multiple of the line, {line} B")
+    if home is None:
+        return
+    if count != PARTITION_COUNT or line & (line - 1):
+        wrong("partition.home", "address bits", "granule: bits select one of two partitions, and lines of 2^n bytes")
+    lowest = line.bit_length() - 1
+    if not home.value or min(home.value) < lowest:
+        allowed = f"address bits from {lowest} (above the line) to 47, at least one"
+        wrong("partition.home.value", list(home.value), allowed)
+
+
+def _check_distance(gpu: GpuTable) -> None:
+    if gpu.distance is None:
+        return
+    cache, by_sm, by_slice = gpu.caches.get(gpu.distance.cache), gpu.distance.by_sm, gpu.distance.by_slice
+    if cache is None or cache.scope is not Scope.GPU:
+        wrong("distance.cache", gpu.distance.cache, "a cache of scope gpu")
+    if by_sm is not None and len(by_sm.value) != gpu.chip.sm_count.value:
+        wrong("distance.by_sm.value", f"{len(by_sm.value)} entries", f"one for each SM, {gpu.chip.sm_count.value}")
+    is_partitioned = gpu.partition is not None and gpu.partition.cache == gpu.distance.cache
+    count = _partition_count(gpu) if is_partitioned else 1
+    if by_slice is not None and (not by_slice.value or len(by_slice.value) % count):
+        wrong("distance.by_slice.value", f"{len(by_slice.value)} entries", f"a multiple of the partitions, {count}")
+
+
+def _partition_count(gpu: GpuTable) -> int:
+    return gpu.partition.count.value if gpu.partition and gpu.partition.count else PARTITION_COUNT
 
 
 def _check_processor(gpu: GpuTable) -> None:

@@ -25,11 +25,13 @@ from gpudissect.catalogue.quantity import (
     name_among,
     wrong,
 )
+from gpudissect.simulation.cache.check import MAX_PARTITIONS
 from gpudissect.simulation.sm.description import Pipe, Scheduling
 from gpudissect.vocabulary import CACHES
 
-Element = Annotated[str, name_among((*CACHES, "texture_l2", "icache_l0", "icache_l1", "icache_l15"))]
+Element = Annotated[str, name_among((*CACHES, "texture_l2", "icache_l0", "icache_l1", "icache_l15", "victim"))]
 """An element of ``[caches]`` and ``[views]``."""
+Partitions = Annotated[int, Field(strict=True, ge=2, le=MAX_PARTITIONS)]
 Rate = Annotated[float, Field(strict=True, gt=0, le=1e6, allow_inf_nan=False)]  # per cycle
 BytesPerSecond = Annotated[float, Field(strict=True, ge=1e6, le=1e15, allow_inf_nan=False)]
 Variability = Annotated[float, Field(strict=True, ge=0.5, le=100, allow_inf_nan=False)]
@@ -139,14 +141,18 @@ class WindowTable(Table):
 
 
 class PartitionTable(Table):
-    """A cache in two partitions: `home`, the address bits whose XOR selects the home of a line; cycles of the far one.
+    """A cache in `count` partitions, two if not given, and the extra cycles of a far one.
 
-    `capacity` is that of both, in bytes; see `gpudissect.simulation.cache.geometry.Partition`.
+    Either `home`, the address bits whose XOR selects the home of a line in one of two partitions, or `granule`, the
+    bytes at home in a partition before the next one follows. `capacity` is that of all, in bytes; see
+    `gpudissect.simulation.cache.geometry.Partition`.
     """
 
     cache: Element = "l2"
     capacity: Sourced[Size]
-    home: Sourced[tuple[Bit, ...]]
+    home: Sourced[tuple[Bit, ...]] | None = None
+    count: Sourced[Partitions] | None = None
+    granule: Sourced[Size] | None = None
     far_penalty: Sourced[Cycles]
     far_memory_penalty: Sourced[Cycles] | None = None
 
@@ -157,6 +163,14 @@ class PrefetchTable(Table):
     cache: Element = "l2"
     reach: Sourced[Size]
     run: Sourced[Position] | None = None
+
+
+class DistanceTable(Table):
+    """Cycles that each SM, and each slice of `cache`, adds to a load that reaches it; lines alternate over slices."""
+
+    cache: Element = "l2"
+    by_sm: Sourced[tuple[Cycles, ...]] | None = None
+    by_slice: Sourced[tuple[Cycles, ...]] | None = None
 
 
 class RowsTable(Table):

@@ -2,7 +2,15 @@
 
 import numpy as np
 
-from gpudissect.measure.cache.infer_level import bounds_between, find_plateaus
+from gpudissect.measure.cache.infer_level import (
+    Level,
+    bounds_between,
+    find_plateaus,
+    nearest_plateau,
+    plateau_of,
+    slower_hits,
+)
+from gpudissect.workload import Path
 
 
 def around(cycles, count=300, seed=0):
@@ -35,6 +43,12 @@ def test_one_level_stays_one_in_spite_of_outliers():
     assert len(find_plateaus([(256, 32), (512, 32)], [noisy, around(231)])) == 1
 
 
+def test_footprints_that_overflow_the_near_partition_define_no_hits():
+    points = [(64, 256), (256, 256)]
+    same, far = (nearest_plateau(points, [around(200), second]) for second in (around(201), mixture(200, 305, 0.8)))
+    assert (same.points, far.points) == (tuple(points), tuple(points[:1])) and far.median == 200
+
+
 def test_three_levels_in_any_order_of_points():
     samples = [around(120), around(33), around(450), around(34)]
     found = find_plateaus([(8192, 64), (512, 64), (65536, 256), (1024, 64)], samples)
@@ -55,3 +69,26 @@ def test_overlapping_distributions_have_no_bounds():
 
 def test_a_delayed_hit_is_still_a_hit():
     assert bounds_between(np.full(500, 44), np.full(100, 300)).hit_max > 200
+
+
+def level(hits, misses):
+    bounds = bounds_between(hits, misses)
+    return Level(
+        "l1", Path.GLOBAL, False, plateau_of([(512, 32)], [hits]), plateau_of([(8192, 32)], [misses]), bounds, None, ()
+    )
+
+
+def test_hits_of_a_level_in_between_are_slower_than_those_before():
+    l1 = level(around(44), around(280))
+    slower = slower_hits(l1, np.concatenate([around(44, 400), around(130, 100), around(280, 1500)]))
+    assert slower.share == 0.2 and abs(slower.cycles - 86) <= 1 and "20% of the hits take" in str(slower)
+
+
+def test_translations_and_delays_are_no_level_in_between():
+    l1 = level(around(44), around(280))
+    hits, misses = around(44, 500), around(280, 1500)
+    assert slower_hits(l1, np.concatenate([hits, misses])) is None
+    translated = [around(44, 400), around(130, 100), around(280, 1200), around(366, 300)]
+    assert slower_hits(l1, np.concatenate(translated)) is None
+    hits[::100] += 90
+    assert slower_hits(l1, np.concatenate([hits, misses])) is None

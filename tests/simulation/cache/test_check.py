@@ -11,6 +11,7 @@ from gpudissect.simulation.cache.check import check_hierarchy
 from gpudissect.simulation.cache.geometry import (
     Cache,
     Distance,
+    Fill,
     Hierarchy,
     Index,
     IndexKind,
@@ -33,6 +34,7 @@ VALID = Hierarchy(
     partition=Partition("l2", 1 << 9, 100.0),
     sm_count=5,
 )
+BOTH = {"routes": {Path.GLOBAL: Route(("l1", "l2"), (30.0, 200.0), 400.0)}}
 FOUR_WEIGHTS = (1 / 6, 1 / 2, 1 / 6, 1 / 6)
 
 
@@ -59,8 +61,13 @@ def distance(name, *arguments, **options):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (cache(line=96, sector=32), "l2: a line must be a power of two"),
-        (cache(sector=0), "a sector must be"),
+        (
+            cache(line=192, sector=64, index=Index(IndexKind.BITS, bits=(7, 8))) | {"partition": None},
+            "a power of two of bytes, not of 192",
+        ),
+        (cache(line=0), "cannot have sectors"),
+        (cache(sector=0), "cannot have sectors"),
+        (cache(sector=48), "cannot have sectors"),
         (cache(sector=256), "cannot have sectors"),
         (cache(sector=2), "1 to 32 per line"),
         (cache(copies=0), "at least one copy"),
@@ -91,9 +98,15 @@ def distance(name, *arguments, **options):
         ({"prefetch": Prefetch("l3", 100)}, "prefetch into 'l3'"),
         ({"prefetch": Prefetch("l2", 0)}, "a reach of at least 1"),
         ({"page_window": PageWindow(0, 1.0)}, "page window needs a size"),
-        ({"tlbs": (Tlb((16,), 3 << 20, MODULO, LRU, 1.0),)}, "TLB 1: a line must be a power of two"),
+        ({"tlbs": (Tlb((16,), 3 << 20, MODULO, LRU, 1.0),)}, "TLB 1: a page must be a power of two"),
         ({"partition": Partition("l1", 1 << 9, 1.0)}, "scope gpu"),
         ({"partition": Partition("l2", 1, 1.0)}, "whole lines"),
+        ({"partition": Partition("l2", 1 << 9, 1.0, count=3)}, "3 partitions alternate by a granule"),
+        ({"partition": Partition("l2", 0, 1.0, count=17, granule=4096)}, "2 to 16 partitions"),
+        ({"partition": Partition("l2", 0, 1.0, count=3, granule=100)}, "whole lines and without a mask"),
+        ({"partition": Partition("l2", 1 << 9, 1.0, granule=4096)}, "whole lines and without a mask"),
+        (cache(line=256, fill=Fill.VICTIMS) | {"partition": None} | BOTH, "lines and sectors of the one before it"),
+        (cache(fill=Fill.VICTIMS) | {"partition": Partition("l2", 1 << 9, 1.0)}, "filled by misses, 'l2' by victims"),
         (distance("l3"), "scope gpu"),
         (distance("l1"), "scope gpu"),
         (distance("l2", by_sm=(1.0,)), "1 distances for 5 SMs"),

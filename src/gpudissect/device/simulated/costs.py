@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.simulation.cache.geometry import PARTITION_COUNT, Hierarchy, Scope
+from gpudissect.simulation.cache.geometry import Hierarchy, Scope
 from gpudissect.simulation.sm.description import Bandwidth, Operation, Pipe, Processor, lane_addresses
 from gpudissect.simulation.sm.engine import Cost, Queue
 from gpudissect.units import WARP_SIZE
@@ -49,8 +49,9 @@ def tiers_of(path: Path, processor: Processor, hierarchy: Hierarchy) -> list[Tie
         bandwidth = near if private else processor.l2
         if bandwidth is None:
             continue
-        partitioned = hierarchy.partition is not None and hierarchy.partition.cache == name
-        capacity = (PARTITION_COUNT if partitioned else 1) * cache.capacity
+        partition = hierarchy.partition
+        partitions = partition.count if partition is not None and partition.cache == name else 1
+        capacity = partitions * cache.capacity
         tiers.append(Tier("l1" if private else "l2", capacity, latency, bandwidth, private, L2_VARIABILITY))
     memory = processor.memory
     tiers.append(Tier("dram", math.inf, memory.latency, processor.dram, False, memory.variability))

@@ -7,6 +7,8 @@ from gpudissect.catalogue.arrays import MAX_WAYS
 from gpudissect.exports.gpu.chip import REQUIRED
 from gpudissect.exports.gpu.geometry import Entries, geometry, scaled_to, usual_ways
 from gpudissect.exports.readings import MAX_COUNT, Entry, Readings, assumed, sourced
+from gpudissect.simulation.cache.check import MAX_PARTITIONS
+from gpudissect.simulation.cache.geometry import PARTITION_COUNT
 from gpudissect.units import KIB, MIB
 from gpudissect.vocabulary import CACHES, PATHS, TLBS
 
@@ -21,14 +23,14 @@ MAX_REACH = 2**48  # bytes: addresses have no more bits
 ASSUMED_LINE, ASSUMED_FETCH = 128, 32  # bytes
 ASSUMED_CAPACITY, ASSUMED_L2_CAPACITY = 32 * KIB, 4 * MIB
 ASSUMED_HOME_BITS = (12, 15, 18, 21, 24, 27)
-_AS_NEAR = "two partitions of the size of the near one taken"
+ASSUMED_GRANULE = 4 * KIB
 
 
 @dataclass(frozen=True)
 class Arrays:
-    """Entries of each array, of each element that looks into another's, and of an L2 in two partitions.
+    """Entries of each array, of each element that looks into another's, and of an L2 in partitions.
 
-    If there is a `partition`, `caches` describes one of the two.
+    If there is a `partition`, `caches` describes one of them.
     """
 
     caches: Mapping[str, Entries]
@@ -49,7 +51,7 @@ def arrays(readings: Readings, known: Sequence[str]) -> Arrays:
     if "l2" not in known:
         return Arrays(caches, views, None)
     partition = _partition(readings)
-    size = partition["capacity"]["value"] // 2 if partition else None
+    size = partition["capacity"]["value"] // _partition_count(readings) if partition else None
     return Arrays(caches | {"l2": _cache(readings, "l2", partition=size)}, views, partition)
 
 
@@ -188,10 +190,14 @@ def _partition(readings: Readings) -> Entries | None:
     if near is None or far is None or far <= near:
         return None
     line = _line_and_fetch(readings, "l2")[0]["value"]
-    home = dict.fromkeys(max(bit, line.bit_length() - 1) for bit in ASSUMED_HOME_BITS)
+    count = _partition_count(readings)
+    home: Entries = {"home": assumed(list(_home_bits(line)), "which bits select the partition was not measured")}
+    if count > PARTITION_COUNT:
+        granule = -(-ASSUMED_GRANULE // line) * line
+        home = {"count": assumed(count, "capacity by segment_size"), "granule": assumed(granule, "not measured")}
     table = {
         "capacity": _whole_capacity(readings, line),
-        "home": assumed(list(home), "which bits select the partition was not measured"),
+        **home,
         "far_penalty": readings.sum(far, -near, "far_latency less hit_latency of the L2"),
     }
     near, far = readings.number("dram", "near_latency"), readings.number("dram", "far_latency")
@@ -200,18 +206,32 @@ def _partition(readings: Readings) -> Entries | None:
     return table
 
 
+def _home_bits(line: int) -> dict[int, None]:
+    return dict.fromkeys(max(bit, line.bit_length() - 1) for bit in ASSUMED_HOME_BITS)
+
+
+def _partition_count(readings: Readings) -> int:
+    """How many segments of the L2 make its capacity; two if either was not found."""
+    segment, whole = readings.number("l2", "segment_size"), readings.number("l2", "capacity")
+    if not segment or not whole:
+        return PARTITION_COUNT
+    return min(MAX_PARTITIONS, max(PARTITION_COUNT, round(whole / segment)))
+
+
 def _whole_capacity(readings: Readings, line: int) -> Entry:
-    """Capacity of both partitions of the L2."""
+    """Capacity of all partitions of the L2."""
+    count = _partition_count(readings)
     segment, both = readings.whole("l2", "segment_size"), readings.entry("l2", "capacity")
     if segment is None or segment < line:
-        total = (both or _unknown_capacity(readings, "l2", 2 * line))["value"]
-        segment = max(1, total // 2 // line) * line
-    total = 2 * (segment // line * line)
+        total = (both or _unknown_capacity(readings, "l2", count * line))["value"]
+        segment = max(1, total // count // line) * line
+    total = count * (segment // line * line)
+    as_near = f"{'two' if count == PARTITION_COUNT else count} partitions of the size of the near one taken"
     if both is None:
-        return assumed(total, f"not found; {_AS_NEAR}")
+        return assumed(total, f"not found; {as_near}")
     if both["value"] == total:
         return both
-    note = f"found as {both['value']} B; {_AS_NEAR}"
+    note = f"found as {both['value']} B; {as_near}"
     if both.get("low", total) <= total <= both.get("high", total):
         bracket = {end: both[end] for end in ("low", "high") if end in both}
         return sourced(total, readings.source, note=note, **bracket)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.measure.infer_bimodal import best_split, split_bimodal
+from gpudissect.simulation.cache.geometry import PARTITION_COUNT
 from gpudissect.trace import Array
 
 MIN_HOME_SHARE = 0.2  # share of the lines in either home partition
@@ -50,9 +51,19 @@ class HomePartition:
     near_samples: Array
     far_samples: Array
 
+    @property
+    def partitions(self) -> int:
+        """Their number, by the share of the lines at home in the near one."""
+        return partition_count(self.near_samples.size, self.near_samples.size + self.far_samples.size)
+
     def are_far(self, touches: Array) -> Mask:
         """Which lines are far, from first accesses (repetitions, lines) in cycles."""
         return np.asarray(touches.min(axis=0) > self.threshold)
+
+
+def partition_count(near: int, total: int) -> int:
+    """Number of equal partitions if `near` of `total` lines are at home in the near one."""
+    return max(PARTITION_COUNT, round(total / max(1, near)))
 
 
 def find_home_partition(touches: Array) -> HomePartition | None:

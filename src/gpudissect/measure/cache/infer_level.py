@@ -19,6 +19,7 @@ UNKNOWN_BELOW_MISSES = (0.30, 0.08)  # band of unknown accesses below the fastes
 UNKNOWN_ABOVE_MISSES = 0.15  # distance above the slowest misses, in shares of the distance from hits to misses
 MIN_NEXT_RATIO = 4  # largest footprint of the next level to that of a level
 EQUAL_CYCLES = 1.5  # largest difference between medians of the same level
+MIN_SLOWER_HITS, MIN_SLOWER_SHARE = 24, 0.05  # of the hits; delays make one in a hundred slower
 MAX_LATENCY_RATIO = 0.85  # hit latency of a level relative to that of the next
 
 
@@ -44,6 +45,18 @@ def plateau_of(points: Sequence[tuple[int, int]], samples: Sequence[Array]) -> P
     pooled = np.concatenate(samples)
     low, median, high = np.quantile(pooled, [0.005, 0.5, 0.995])
     return Plateau(float(median), float(low), float(high), tuple(points), pooled)
+
+
+def nearest_plateau(points: Sequence[tuple[int, int]], samples: Sequence[Array]) -> Plateau:
+    """The plateau of the first of some rising footprints, and of those after it that lie on it.
+
+    In a small cache, and in one of two partitions, the larger ones may overflow, if only in part.
+    """
+    centre = float(np.median(samples[0]))
+    reach = max(MAX_PLATEAU_DEVIATION * centre, MIN_STEP_CYCLES)
+    shares = [float(np.mean(np.abs(cycles - centre) <= reach)) for cycles in samples]
+    alike = [i for i, share in enumerate(shares) if i == 0 or share >= MIN_PURE_SHARE]
+    return plateau_of([points[i] for i in alike], [samples[i] for i in alike])
 
 
 def find_plateaus(points: Sequence[tuple[int, int]], samples: Sequence[Array]) -> list[Plateau]:
@@ -138,6 +151,36 @@ class Level:
             raise ValueError(f"{self.element}: hits and misses overlap")
         hits = int(np.sum(cycles <= self.bounds.hit_max))
         return hits, int(np.sum(cycles >= self.bounds.miss_min))  # no upper limit: translation may add to a miss
+
+
+@dataclass(frozen=True)
+class SlowerHits:
+    """Hits that a level between two known ones serves: their share, and how much longer they take, in cycles."""
+
+    share: float
+    cycles: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.share:.0%} of the hits take {self.cycles:.0f} cycles longer: another level is counted as this one"
+        )
+
+
+def slower_hits(level: Level, cycles: Array) -> SlowerHits | None:
+    """Hits slower than the level's own in a footprint that overflows it; None if there are few, or misses are as late.
+
+    A missing translation delays hits and misses alike, a level in between only hits.
+    """
+    if level.behind is None or level.bounds is None:
+        return None
+    slowest = max_hit_cycles(level.hit)
+    hits, misses = cycles[cycles <= level.bounds.hit_max], cycles[cycles >= level.bounds.miss_min]
+    late = hits[hits > slowest]
+    share = late.size / max(1, hits.size)
+    late_misses = float(np.mean(misses > level.behind.median + slowest - level.hit.median)) if misses.size else 0.0
+    if late.size < MIN_SLOWER_HITS or share < max(MIN_SLOWER_SHARE, 2 * late_misses):
+        return None
+    return SlowerHits(share, float(np.median(late)) - level.hit.median)
 
 
 @dataclass(frozen=True)

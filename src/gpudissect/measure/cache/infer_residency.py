@@ -22,6 +22,7 @@ from math import lgamma, log, log1p
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.measure.cache.infer_l2_partitions import partition_count
 from gpudissect.trace import Array
 
 Mask = NDArray[np.bool_]
@@ -172,22 +173,23 @@ class ResidentBytes:
 def partition_sizes(
     near: Mask, far_lines: Mask, found: Mask, total: int, between: float
 ) -> tuple[ResidentBytes, ResidentBytes]:
-    """Sizes of the near partition of a cache and of both partitions together, from probes of random lines.
+    """Sizes of the near partition of a cache and of all partitions together, from probes of random lines.
 
     `near` are probes that hit in the near partition, `far_lines` probes of lines whose home is far, `found` probes that
     hit in either partition (counts for far lines only); `total` bytes are visited, `between` lines between two probes.
 
-    The sum is read in two ways: as twice the near partition, for both are taken to be equal; and as the near partition
-    plus what the far one holds, if it holds what the near one fetched last from it. The bracket covers both, the value
-    is the first. Raises `ValueError` without probes.
+    The sum is read in two ways: as a multiple of the near partition, for all are taken to be equal; and as the near
+    partition plus what far ones hold, if they hold what the near one fetched last from them. The bracket covers both,
+    the value is the first. Raises `ValueError` without probes.
     """
     local = estimate_residency(int(near.sum()), near.size, total, between)
     probes, remote_hits = int(far_lines.sum()), int((far_lines & (near | found)).sum())
     remote = estimate_residency(remote_hits, probes, round(total * probes / near.size), between)
     error = float(np.hypot(local.error, remote.error))
-    twice, both = 2 * local.elements, local.elements + remote.elements
+    count = partition_count(int((~far_lines).sum()), far_lines.size)
+    whole, both = count * local.elements, local.elements + remote.elements
     near_size = _resident_bytes(local.elements, local.elements, local.elements, local.error)
-    return near_size, _resident_bytes(twice, min(both, twice), max(both, twice), max(error, 2 * local.error))
+    return near_size, _resident_bytes(whole, min(both, whole), max(both, whole), max(error, count * local.error))
 
 
 def _resident_bytes(size: float, low: float, high: float, error: float) -> ResidentBytes:

@@ -12,6 +12,7 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.access_patterns import ELEMENTS_PER_PROBE, Blocks, footprint, probed_chain
+from gpudissect.measure.cache.infer_l2_partitions import partition_count
 from gpudissect.measure.cache.infer_level import FarPartition, Level
 from gpudissect.measure.cache.infer_residency import SIZE_TOLERANCE, Fit, ResidentBytes, partition_sizes, probe_sizes
 from gpudissect.measure.cache.plan_levels import (
@@ -41,7 +42,7 @@ OVERSUBSCRIPTION = 3  # footprint of random lines, relative to one that overflow
 MIN_PARTITION_PROBES, MAX_PARTITION_CHAINS = 16384, 4
 METHOD = "largest footprint without a steady-state miss"
 PARTITION_METHOD = "share of random lines resident at any one time"
-TWICE_NEAR = "twice the near partition; the residency of the far one lies within the bracket"
+MULTIPLE = "{} the near partition; the residency of the far one lies within the bracket"
 MAYBE_NEAR = "lines are near or far, but no hits in a far partition were found: this may be the near partition alone"
 
 
@@ -155,6 +156,8 @@ def _cross_checked(level: Level, size: int, lines: Lines, evidence: tuple[str, .
             )
     if level.fetch.ahead is not None:
         confidence, caveats = DOUBTFUL, (*caveats, AHEAD)
+    if lines.slower is not None:
+        confidence, caveats = DOUBTFUL, (*caveats, str(lines.slower))
     return found(level.element, "capacity", size, size, high, confidence, method, evidence, caveats)
 
 
@@ -162,9 +165,9 @@ def l2_capacity_plan(bench: Bench, known: Known) -> Plan:
     """Capacity of the L2, and size of its near partition, or why there is only one."""
     level, lines = level_of("l2", known), known[lines_of("l2")]
     if level is not None and level.far_partition is not None and lines is not None:
-        whole, near = yield from _partition_sizes(level, level.far_partition, lines.line, bench)
+        whole, near, count = yield from _partition_sizes(level, level.far_partition, lines.line, bench)
         whole = clamp_to_stated(_add_stated_size(whole, bench), 1, bench)
-        return Outcome((whole, clamp_to_stated(near, PARTITION_COUNT, bench)), round(float(whole.high or 0)))
+        return Outcome((whole, clamp_to_stated(near, count, bench)), round(float(whole.high or 0)))
     outcome = yield from capacity_plan("l2", bench, known)
     (whole,) = outcome.estimates
     if whole.status is not Status.FOUND or level is None or lines is None:
@@ -172,8 +175,8 @@ def l2_capacity_plan(bench: Bench, known: Known) -> Plan:
         return replace(outcome, estimates=(whole, *segment))
     whole = yield from _check_filled_latency(whole, level, lines.line, bench)
     if level.home_partition is not None:
-        both = PARTITION_COUNT * float(whole.high or 0)
-        whole = replace(whole, high=both, confidence=CONFLICTED, caveats=(*whole.caveats, MAYBE_NEAR))
+        high = level.home_partition.partitions * float(whole.high or 0)
+        whole = replace(whole, high=high, confidence=CONFLICTED, caveats=(*whole.caveats, MAYBE_NEAR))
     segment = without(Status.NOT_FOUND, "l2", NO_FAR_PARTITION, "segment_size")
     return replace(outcome, estimates=(whole, *segment))
 
@@ -192,8 +195,8 @@ def _check_filled_latency(whole: Estimate, level: Level, line: int, bench: Bench
     return replace(whole, caveats=(*whole.caveats, caveat), evidence=(*whole.evidence, trace.workload))
 
 
-def _partition_sizes(level: Level, far: FarPartition, line: int, bench: Bench) -> Ask[tuple[Estimate, Estimate]]:
-    """Capacity of both partitions together, and segment size, that of the near one."""
+def _partition_sizes(level: Level, far: FarPartition, line: int, bench: Bench) -> Ask[tuple[Estimate, Estimate, int]]:
+    """Capacity of all partitions together, segment size, that of the near one, and their number."""
     bounds, home = level.bounds, level.home_partition
     assert bounds is not None and home is not None  # or no far partition would be known
     count = min(OVERSUBSCRIPTION * far.overflow_footprint, bench.info.limit(level.path)) // line
@@ -214,10 +217,14 @@ def _partition_sizes(level: Level, far: FarPartition, line: int, bench: Bench) -
         near.append(trace.cycles <= bounds.hit_max)
         far_lines.append(home.are_far(first_accesses(probed, touches)))
         hits.append(trace.cycles < (far.hits.high + home.far) / 2)
-    near_size, both = partition_sizes(
-        np.concatenate(near), np.concatenate(far_lines), np.concatenate(hits), count * line, ELEMENTS_PER_PROBE
+    are_far = np.concatenate(far_lines)
+    near_size, whole = partition_sizes(
+        np.concatenate(near), are_far, np.concatenate(hits), count * line, ELEMENTS_PER_PROBE
     )
-    return _partition("capacity", both, evidence, TWICE_NEAR), _partition("segment_size", near_size, evidence)
+    partitions = partition_count(int((~are_far).sum()), are_far.size)
+    multiple = MULTIPLE.format("twice" if partitions == PARTITION_COUNT else f"{partitions} times")
+    capacity = _partition("capacity", whole, evidence, multiple)
+    return capacity, _partition("segment_size", near_size, evidence), partitions
 
 
 def _partition(attribute: str, size: ResidentBytes, evidence: tuple[str, ...], *caveats: str) -> Estimate:

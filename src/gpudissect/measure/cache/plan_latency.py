@@ -25,7 +25,8 @@ from gpudissect.measure.cache.plan_levels import (
     level_of,
     levels_of,
 )
-from gpudissect.measure.infer_confidence import BRACKETED, LATENCY, TIMED
+from gpudissect.measure.cache.plan_line import lines_of
+from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL, LATENCY, TIMED
 from gpudissect.measure.infer_latency import (
     MAX_LAP_COST,
     Latency,
@@ -91,11 +92,14 @@ def latency_plan(element: str, bench: Bench, known: Known) -> Plan:
 def penalty_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Cycles that a miss of a private cache adds; the last one's are measured from another SM for each footprint."""
     yield from ()
-    level, timing = level_of(element, known), known[L2_TIMING]
+    level, timing, lines = level_of(element, known), known[L2_TIMING], known[lines_of(element)]
     if level is None:
         return absent(element, known, "miss_penalty")
     is_last = level is known[levels_of(element)].found[-1]
-    return Outcome((_penalty_estimate(level, timing.deviation if timing and is_last else 0.0),))
+    penalty = _penalty_estimate(level, timing.deviation if timing and is_last else 0.0)
+    if lines is not None and lines.slower is not None and penalty.confidence is not None:
+        penalty = replace(penalty, confidence=DOUBTFUL, caveats=(*penalty.caveats, str(lines.slower)))
+    return Outcome((penalty,))
 
 
 @dataclass(frozen=True)
@@ -250,6 +254,7 @@ EXPERIMENTS = (
         penalty_plan,
         levels_of,
         lambda _: L2_TIMING,
+        lines_of,
         caches=PRIVATE_CACHES,
         emits=("miss_penalty",),
         quick=True,

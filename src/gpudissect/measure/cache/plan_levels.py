@@ -32,6 +32,7 @@ from gpudissect.measure.cache.infer_level import (
     largest_before,
     max_hit_cycles,
     name_levels,
+    nearest_plateau,
     plateau_of,
 )
 from gpudissect.measure.cache.infer_line import fastest_misses, fetch_granularity
@@ -57,6 +58,7 @@ MIN_FAR_HITS = 24
 PAGE_GRAIN, MAX_PAGE_LINES = 16 << 10, 4096  # one line per grain is accessed, for its translation only
 MAX_SLOW_TRANSLATIONS = 0.05  # share of these accesses that may be slower than near hits; some near hits are delayed
 FIRST_ACCESS_REPETITIONS = 4  # one in ten is delayed by memory refresh
+MAYBE_L2 = "the L2 was not found, so what answers faster than memory may be the L2"
 NO_FAR_PARTITION = "hits take equally long at every footprint: no far partition"
 
 CACHES_ON_PATH = {Path(path): elements for path, elements in PATHS.items()}
@@ -141,6 +143,8 @@ def path_plan(path: Path, elements: tuple[str, ...], bench: Bench, known: Known)
         plateaus = find_plateaus(sweep, [trace.cycles for trace in traces])
     evidence = tuple(trace.workload for trace in (tiny_trace, pair_trace, *traces))
     levels = name_levels(path, elements, plateaus, l2, seconds, evidence)
+    if known[L2].absent.get("l2", Absence("")).status is Status.NOT_FOUND and len(plateaus) < len(elements) + 2:
+        levels = Levels(path, (), dict.fromkeys(elements, Absence(MAYBE_L2, Status.NOT_FOUND)))
     return Outcome(knowledge=levels, series=(latency_curve(elements[0], sweep, traces),))
 
 
@@ -167,7 +171,7 @@ def l2_plan(bench: Bench, known: Known) -> Plan:
     cold = Chase(path=path, order=order, timing=Timing.EACH, warmup=0, flush=True, alone=True, picks=picks)
     pairs = cold_pairs(path, limit, bench.rng("pairs", path))
     traces = yield [*warm, cold, replace(cold, order=pairs.order, picks=None)]
-    hit = plateau_of([(size, WARM_STRIDE) for size in WARM_BYTES], [trace.cycles for trace in traces[:2]])
+    hit = nearest_plateau([(size, WARM_STRIDE) for size in WARM_BYTES], [trace.cycles for trace in traces[:2]])
     memory = plateau_of([(COLD_BYTES, COLD_STRIDE)], [traces[2].cycles])
     if hit.median > MAX_LATENCY_RATIO * memory.median:
         small = yield [sample_chase(path, size, L2_STRIDE, bench, alone=True) for size in SMALL_WARM_BYTES]

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.access_patterns import ELEMENTS_PER_PROBE, MIN_LONG_CHAIN_BLOCKS, Blocks, probed_chain
-from gpudissect.measure.cache.infer_level import Level
+from gpudissect.measure.cache.infer_level import Level, SlowerHits, slower_hits
 from gpudissect.measure.cache.infer_line import MIN_SHARE_GAP, Hits, same_line_probability
 from gpudissect.measure.cache.infer_residency import Residency, estimate_residency
 from gpudissect.measure.cache.plan_levels import absent, for_each_cache, level_of, levels_of
@@ -45,6 +45,7 @@ class Lines:
     line: int  # bytes
     resident: Residency | None  # full lines held at any one time; None if too many to measure
     evidence: tuple[str, ...] = ()
+    slower: SlowerHits | None = None  # hits of another level, which are counted as this one's
 
 
 def lines_of(element: str) -> Key[Lines | None]:
@@ -67,7 +68,7 @@ def line_plan(element: str, bench: Bench, known: Known) -> Plan:
     prober = _Prober(level, fetch, bench)
     competing = (yield from prober.crowd()) if level.behind is not None else None
     if competing is None:
-        return Outcome((fetch_estimate, _fetch_as_line(level, fetch)), Lines(fetch, None))
+        return Outcome((fetch_estimate, _fetch_as_line(level, fetch)), Lines(fetch, None, slower=prober.slower))
     line, certainty = yield from _widest_line(prober, *competing)
     if certainty is None or certainty < MIN_CERTAINTY:
         status, low = Status.AMBIGUOUS, fetch
@@ -76,14 +77,14 @@ def line_plan(element: str, bench: Bench, known: Known) -> Plan:
             status, low = Status.NOT_FOUND, line
             reason = f"at least {line} B: no second word in a block that large costs another line"
         estimates = without(status, element, reason, "line_size", low=low, method=METHOD, evidence=prober.evidence)
-        return Outcome((fetch_estimate, *estimates), Lines(fetch, None), prober.series)  # finer than a line is fine
+        return Outcome((fetch_estimate, *estimates), Lines(fetch, None, slower=prober.slower), prober.series)
     resident = yield from prober.full_lines(line, competing[0])
     caveats = ("the cache holds more of lines touched once than of lines touched twice",) if prober.once else ()
     confidence = min(certainty, EXACT)
     if level.fetch.ahead is not None:  # with lines of its own choice, pairs and footprints hold more than is requested
         confidence, caveats = DOUBTFUL, (*caveats, AHEAD)
     estimate = found(element, "line_size", line, line, line, confidence, METHOD, prober.evidence, caveats)
-    return Outcome((fetch_estimate, estimate), Lines(line, resident, prober.evidence), prober.series)
+    return Outcome((fetch_estimate, estimate), Lines(line, resident, prober.evidence, prober.slower), prober.series)
 
 
 def _widest_line(prober: _Prober, count: int, single: Hits, double: Hits) -> Ask[tuple[int, float | None]]:
@@ -119,14 +120,14 @@ def recount_lines(level: Level, line: int, count: int, bench: Bench) -> Ask[Line
     """The lines that `level` holds at any one time, measured again where they are about `count`."""
     prober = _Prober(level, level.fetch.fetch or line, bench)
     resident = yield from prober.full_lines(line, count)
-    return Lines(line, resident, prober.evidence)
+    return Lines(line, resident, prober.evidence, prober.slower)
 
 
 class _Prober:
     """Measures what share of scattered blocks is resident.
 
-    `once` is set if lines touched only once are held in greater number; `compared` are hits of pairs of granules by
-    their distance, with those of half of them and of twice as many blocks.
+    `once` is set if lines touched only once are held in greater number; `slower` are those of another level;
+    `compared` are hits of pairs of granules by their distance, with those of half of them and of twice as many blocks.
     """
 
     def __init__(self, level: Level, fetch: int, bench: Bench) -> None:
@@ -135,6 +136,7 @@ class _Prober:
         self.evidence: tuple[str, ...] = ()
         self.fixed_span: int | None = None
         self.once = False
+        self.slower: SlowerHits | None = None
         self.compared: list[tuple[int, tuple[Hits, Hits, Hits]]] = []
 
     @property
@@ -226,7 +228,9 @@ class _Prober:
 
     def _count_hits(self, traces: list[Trace]) -> Hits:
         self.evidence += tuple(trace.workload for trace in traces)
-        hits, misses = self.level.split(np.concatenate([trace.cycles for trace in traces]))
+        cycles = np.concatenate([trace.cycles for trace in traces])
+        self.slower = slower_hits(self.level, cycles) or self.slower
+        hits, misses = self.level.split(cycles)
         return Hits(hits, hits + misses)
 
 

@@ -10,8 +10,11 @@ import numpy as np
 from gpudissect.simulation.cache._replacement import (
     BIP,
     EMPTY,
+    FEEDS,
     FIFO,
+    HOLES,
     INDEX,
+    LINE,
     LINE_SHIFT,
     LIP,
     LRU,
@@ -19,12 +22,14 @@ from gpudissect.simulation.cache._replacement import (
     PERIOD,
     POLICY,
     ROOM,
+    SECTOR,
     SECTOR_SHIFT,
     SECTORS,
     TABLE,
     TOUCHED,
     fill_list,
     place_of,
+    remove,
     take_room,
     to_front,
     use,
@@ -40,10 +45,11 @@ LINEAR, MODULO, LOOKUP = range(3)
 MIN_WIDE_WAYS = 24  # larger sets are searched by vector instructions
 
 # Kinds of steps of a route.
-CACHE, TLB, PAGE_WALK, FAR_PARTITION = range(4)
+CACHE, TLB, PAGE_WALK, FAR_PARTITION, VICTIM_CACHE, EXCLUSIVE_CACHE = range(6)
 
 # Entries of a route's extra costs, of the prefetcher's settings and of the walk's state.
-X_WINDOW, X_SWITCH, X_FLOOR, X_COLD, X_HOME_MASK, X_NEAR, X_FAR_MEMORY, X_ROW, X_BANKS, X_SAVING, X_SIZE = range(11)
+X_WINDOW, X_SWITCH, X_FLOOR, X_COLD, X_HOME_MASK, X_NEAR, X_FAR_MEMORY, X_ROW, X_BANKS, X_SAVING = range(10)
+X_HOME_GRANULE, X_PARTITIONS, X_SIZE = range(10, 13)
 P_ARRAY, P_REACH, P_RUN, P_STEP_MAX, P_END, P_SIZE = range(6)
 S_WINDOW, S_HIGHEST, S_STEP, S_RUN, S_SIZE = range(5)  # then 1 + the open row of each bank, 0 for none
 
@@ -108,20 +114,32 @@ def _find_to_front(tags: I32, first: Int, ways: Int, tag: np.int32) -> Int:
 
 
 @inlined
+def _line_and_sector(shape: I64, a: Int, offset: Int) -> tuple[Int, np.int32]:
+    """Line number of a byte, and the bit of its sector; 0 if lines have one sector."""
+    shift = shape[a, LINE_SHIFT]
+    line = offset >> shift if shift >= 0 else offset // shape[a, LINE]
+    bit = np.int32(0)
+    if shape[a, SECTORS] > 1:
+        if shift >= 0:
+            bit = np.int32(1 << ((offset >> shape[a, SECTOR_SHIFT]) & (shape[a, SECTORS] - 1)))
+        else:
+            bit = np.int32(1 << ((offset - line * shape[a, LINE]) // shape[a, SECTOR]))
+    return line, bit
+
+
+@inlined
 def _access(arrays: Arrays, a: Int, offset: Int) -> bool:
     """Use the sector at byte `offset` in array `a`, fetching it on a miss; returns whether it hit."""
-    shape, tables, _, tags, marks, sectors, touched, filled, _, _, _ = arrays
-    line = offset >> shape[a, LINE_SHIFT]
+    shape, tables, _, tags, marks, sectors, touched, filled, _, _, _, lost = arrays
+    line, bit = _line_and_sector(shape, a, offset)
     number = _set_number(shape, tables, a, line)
     first, ways = place_of(shape, tables, a, number)
     policy = shape[a, POLICY]
     tag = np.int32(line)
     untouched = tags[first] == EMPTY
+    evicted = tags[first + ways - 1]  # of LRU; the search moves its list
     way = _find_to_front(tags, first, ways, tag) if policy == LRU else _find(tags, first, ways, tag)
-    bit = np.int32(0)
     sectored = shape[a, SECTORS] > 1
-    if sectored:
-        bit = np.int32(1 << ((offset >> shape[a, SECTOR_SHIFT]) & (shape[a, SECTORS] - 1)))
 
     if way < ways:
         hit = True
@@ -136,6 +154,8 @@ def _access(arrays: Arrays, a: Int, offset: Int) -> bool:
             use(marks, policy, first, ways, way, True)
         if shape[a, ROOM] > 0:
             take_room(arrays, a, first, ways, way)
+        if not hit:
+            lost[a, 0] = EMPTY
         return hit
 
     if untouched:
@@ -144,19 +164,52 @@ def _access(arrays: Arrays, a: Int, offset: Int) -> bool:
     if policy <= BIP:
         way = fill_list(arrays, a, policy, first, ways, sectored)
     else:
-        if tags[first + ways - 1] == EMPTY:
+        way = ways
+        if tags[first + ways - 1] < 0 or shape[a, HOLES] != 0:
             way = 0
-            while tags[first + way] != EMPTY:
+            while way < ways and tags[first + way] >= 0:
                 way += 1
-        else:
+        if way == ways:
             way = victim(arrays, a, policy, first, ways)
         use(marks, policy, first, ways, way, False)
+    if shape[a, FEEDS] != 0:
+        lost[a, 0] = evicted if policy == LRU else tags[first + way]
+        lost[a, 1] = sectors[first + way] if sectored else 1
     tags[first + way] = tag
     if sectored:
         sectors[first + way] = bit
     if shape[a, ROOM] > 0:
         take_room(arrays, a, first, ways, ways)
     return False
+
+
+@called
+def _look_up(arrays: Arrays, a: Int, offset: Int, moves: bool) -> bool:
+    """Use the sector at byte `offset` if array `a` holds it; returns whether it does. If `moves`, it is removed."""
+    shape, tables, _, tags, _, sectors, _, _, _, _, _, _ = arrays
+    line, bit = _line_and_sector(shape, a, offset)
+    first, ways = place_of(shape, tables, a, _set_number(shape, tables, a, line))
+    way = _find(tags, first, ways, np.int32(line))
+    if way == ways or (bit != 0 and sectors[first + way] & bit == 0):
+        return False
+    if not moves:
+        return _access(arrays, a, offset)
+    if bit != 0:
+        sectors[first + way] &= ~bit
+    if bit == 0 or sectors[first + way] == 0:
+        remove(arrays, shape[a, POLICY], first, ways, way)
+    return True
+
+
+@called
+def _receive_victim(arrays: Arrays, giver: Int, a: Int) -> None:
+    """Fill array `a` with the sectors of the line that array `giver` evicted last, if any."""
+    lost, sector = arrays.lost, arrays.shape[a, SECTOR]
+    start, valid = lost[giver, 0] * arrays.shape[a, LINE], lost[giver, 1]
+    if start >= 0:
+        for number in range(arrays.shape[a, SECTORS]):
+            if valid >> number & 1:
+                _access(arrays, a, start + number * sector)
 
 
 @inlined
@@ -209,13 +262,15 @@ def walk(
 
     Args:
         arrays: the caches and TLBs, modified.
-        steps: (n, 3): kind, array, and for CACHE and FAR_PARTITION its level, for TLB the next step after a hit.
-            FAR_PARTITION is skipped by accesses to lines whose home is near.
+        steps: (n, 4): kind, array, for TLB the next step after a hit, else the level, and for FAR_PARTITION its
+            number: accesses to lines whose home is another skip it; for others 1 + the array that receives the victims
+            of this one, or 0. VICTIM_CACHE and EXCLUSIVE_CACHE are not filled by misses; the latter loses what hits.
         costs: (n + 1,), cycles added by a hit (CACHE, TLB) or by passing (PAGE_WALK); last, by memory.
         extras: (X_SIZE,): X_WINDOW, X_SWITCH: size in bytes (0: none) and penalty in cycles of the page window;
             X_FLOOR: minimum cycles of a hit after a miss in the first TLB; X_COLD: extra cycles of a page walk when
-            memory serves the access; X_HOME_MASK: mask of address bits whose parity is a line's home (0: not
-            partitioned); X_NEAR: the near partition; X_FAR_MEMORY: extra cycles of memory behind the far partition;
+            memory serves the access; X_PARTITIONS: their number (0: not partitioned); X_HOME_MASK: mask of address
+            bits whose parity is a line's home, or 0: X_HOME_GRANULE bytes after another in consecutive partitions;
+            X_NEAR: the near partition; X_FAR_MEMORY: extra cycles of memory behind a far partition;
             X_ROW, X_BANKS, X_SAVING: bytes of a row of memory (0: none), banks, and cycles saved by an open row.
         prefetch: (P_SIZE,), see the P_ names; array -1 for none.
         state: (S_SIZE + banks,), state of the walk, modified.
@@ -229,8 +284,9 @@ def walk(
     last = len(steps)
     memory = 0
     for s in range(last):
-        memory += steps[s, 0] == CACHE
+        memory += steps[s, 0] == CACHE or steps[s, 0] >= VICTIM_CACHE
     home_mask, near = np.int64(extras[X_HOME_MASK]), np.int64(extras[X_NEAR])
+    granule, partitions = np.int64(extras[X_HOME_GRANULE]), np.int64(extras[X_PARTITIONS])
     window, row_size, banks = np.int64(extras[X_WINDOW]), np.int64(extras[X_ROW]), np.int64(extras[X_BANKS])
     timed = latencies.size > 0
     hit_tlb, hit_page = np.int64(-1), np.int64(-1)  # of the last hit: another one there changes no state of any policy
@@ -242,7 +298,12 @@ def walk(
         base, penalty = costs[last], 0.0
         level = memory
         prefetcher_missed = tlb_missed = walked = False  # prefetching cache; first TLB; all TLBs
-        home_is_far = home_mask != 0 and _parity(offset & home_mask) != near
+        home: Int = near
+        giver, receiver = np.int64(-1), np.int64(-1)
+        if home_mask != 0:
+            home = _parity(offset & home_mask)
+        elif partitions > 0:
+            home = offset // granule % partitions
         s = 0
         while s < last:
             kind, array = steps[s, 0], steps[s, 1]
@@ -253,11 +314,18 @@ def walk(
                     state[S_WINDOW] = offset // window
                     penalty += extras[X_SWITCH]
                 s += 1
-            elif kind == FAR_PARTITION and not home_is_far:
+            elif kind == FAR_PARTITION and steps[s, 3] != home:
                 s += 1
             elif kind == TLB and array == hit_tlb and offset >> arrays.shape[array, LINE_SHIFT] == hit_page:
                 penalty += costs[s]
                 s = steps[s, 2]
+            elif kind >= VICTIM_CACHE:
+                if _look_up(arrays, array, offset, kind == EXCLUSIVE_CACHE):
+                    base, level = costs[s], steps[s, 2]
+                    break
+                if array == prefetch[P_ARRAY]:
+                    prefetcher_missed = True
+                s += 1
             elif _access(arrays, array, offset):
                 if kind != TLB:
                     base, level = costs[s], steps[s, 2]
@@ -271,12 +339,16 @@ def walk(
                     hit_tlb = np.int64(-1)
                 elif array == prefetch[P_ARRAY]:
                     prefetcher_missed = True
+                if kind == CACHE and steps[s, 3] > 0:
+                    giver, receiver = array, steps[s, 3] - 1
                 s += 1
+        if giver >= 0:
+            _receive_victim(arrays, giver, receiver)
         if tlb_missed:
             base = max(base, extras[X_FLOOR])
         if walked and level == memory:
             penalty += extras[X_COLD]
-        if home_is_far and level == memory:
+        if home != near and level == memory:
             penalty += extras[X_FAR_MEMORY]
         if level == memory and row_size > 0:
             row = offset // row_size
@@ -296,7 +368,7 @@ def walk(
 def _fetch_ahead(arrays: Arrays, prefetch: I64, offset: Int) -> None:
     """Fetch the sectors after the one at `offset` into the prefetching cache."""
     a = prefetch[P_ARRAY]
-    sector = 1 << arrays.shape[a, SECTOR_SHIFT]
+    sector = arrays.shape[a, SECTOR]
     start = (offset // sector + 1) * sector
     end = min(start + prefetch[P_REACH], prefetch[P_END])
     for ahead in range(start, end, sector):
@@ -306,7 +378,7 @@ def _fetch_ahead(arrays: Arrays, prefetch: I64, offset: Int) -> None:
 @compiled
 def reset(arrays: Arrays) -> None:
     """Empty every array, at a cost proportional to its content, not to its size."""
-    shape, tables, _, tags, marks, _, touched, filled, _, used, turns = arrays
+    shape, tables, _, tags, marks, _, touched, filled, _, used, turns, _ = arrays
     for a in range(shape.shape[0]):
         for entry in range(filled[a]):
             first, ways = place_of(shape, tables, a, np.int64(touched[shape[a, TOUCHED] + entry]))

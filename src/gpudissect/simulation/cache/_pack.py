@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from gpudissect.simulation.cache import _kernel as kernel
 from gpudissect.simulation.cache import _replacement as replacement
 from gpudissect.simulation.cache.compiled import Arrays
-from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, PolicyKind
+from gpudissect.simulation.cache.geometry import Cache, Fill, Index, IndexKind, PolicyKind
 from gpudissect.simulation.cache.index import set_numbers
 
 POLICIES = {kind: int(getattr(replacement, kind.name)) for kind in PolicyKind}
@@ -26,7 +26,9 @@ def pack(caches: Sequence[Cache], views: Sequence[tuple[int, Index]] = ()) -> Ar
     odds: list[float] = []
     lines = sets = 0
     for row, cache in zip(shape, caches, strict=False):
-        row[replacement.LINE_SHIFT] = cache.line.bit_length() - 1
+        row[replacement.LINE_SHIFT] = -1 if cache.line & (cache.line - 1) else cache.line.bit_length() - 1
+        row[replacement.LINE], row[replacement.SECTOR] = cache.line, cache.sector
+        row[replacement.HOLES] = cache.fill is Fill.EXCLUSIVE
         row[replacement.SECTOR_SHIFT] = cache.sector.bit_length() - 1
         row[replacement.SECTORS] = cache.line // cache.sector
         row[replacement.POLICY] = POLICIES[cache.policy.kind]
@@ -69,6 +71,7 @@ def pack(caches: Sequence[Cache], views: Sequence[tuple[int, Index]] = ()) -> Ar
         draws=np.zeros(len(shape), dtype=np.uint64),
         used=np.zeros(len(shape), dtype=np.int64),
         turns=np.zeros(len(shape), dtype=np.int64),
+        lost=np.full((len(shape), 2), -1, dtype=np.int64),
     )
 
 

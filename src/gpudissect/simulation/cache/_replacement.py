@@ -9,11 +9,12 @@ from gpudissect.simulation.cache.compiled import I8, I32, I64, Arrays, called, i
 
 Int = int | np.int64
 
-EMPTY = -1  # tag of an invalid way
+EMPTY = -1  # tag of a way that was never filled
+REMOVED = -2  # of a way whose line was removed; a set whose first way is EMPTY holds no line
 
 # Columns of Arrays.shape.
 LINE_SHIFT, SECTOR_SHIFT, SECTORS, INDEX, TABLE, PER, PERIOD, FIRST, WAYS, STARTS = range(10)
-POLICY, ODDS, ORDERS, TOUCHED, SETS, ROOM, FIRST_USE, COLUMNS = range(10, 18)
+POLICY, ODDS, ORDERS, TOUCHED, SETS, ROOM, FIRST_USE, LINE, SECTOR, FEEDS, HOLES, COLUMNS = range(10, 22)
 
 # Values of column POLICY; sets of those up to BIP are lists.
 LRU, FIFO, LIP, BIP, PLRU, NRU, MRU, SRRIP, SLRU, RANDOM, WEIGHTED, ORDER = range(12)
@@ -65,7 +66,7 @@ def _use_segmented(marks: I8, first: Int, ways: Int, way: Int, hit: bool) -> Non
 @inlined
 def victim(arrays: Arrays, a: Int, policy: Int, first: Int, ways: Int) -> Int:
     """The way of a full set that is replaced next (not for sets that are lists)."""
-    shape, tables, odds, _, marks, _, _, _, draws, _, _ = arrays
+    shape, tables, odds, _, marks, _, _, _, draws, _, _, _ = arrays
     if policy == PLRU:
         node = 1
         while node < ways:
@@ -115,10 +116,10 @@ def fill_list(arrays: Arrays, a: Int, policy: Int, first: Int, ways: Int, sector
 
     LRU and FIFO insert at the front of the list, LIP at its end, BIP mostly at its end.
     """
-    _, _, _, tags, _, sectors, _, _, draws, _, _ = arrays
+    _, _, _, tags, _, sectors, _, _, draws, _, _, _ = arrays
     if policy == LIP or (policy == BIP and uniform(draws, a) >= BIP_FIRST_SHARE):
         way = ways - 1
-        while way > 0 and tags[first + way - 1] == EMPTY:
+        while way > 0 and tags[first + way - 1] < 0:
             way -= 1
         return np.int64(way)
     if policy != LRU:  # its list is moved by the search
@@ -144,7 +145,7 @@ def take_room(arrays: Arrays, a: Int, first: Int, ways: Int, way: Int) -> None:
 
     Marks are the half lines that the line at each place in the list takes. The list of tags is already up to date.
     """
-    shape, tables, _, tags, marks, _, _, _, _, used, turns = arrays
+    shape, tables, _, tags, marks, _, _, _, _, used, turns, _ = arrays
     place = way if way < ways and shape[a, POLICY] == FIFO else 0
     if way == ways:
         used[a] -= marks[first + ways - 1]
@@ -166,3 +167,18 @@ def take_room(arrays: Arrays, a: Int, first: Int, ways: Int, way: Int) -> None:
             tags[start + last] = EMPTY
             marks[start + last] = 0
         turns[a] = turns[a] + 1 if turns[a] + 1 < shape[a, SETS] else 0
+
+
+@called
+def remove(arrays: Arrays, policy: Int, first: Int, ways: Int, way: Int) -> None:
+    """Remove the line at `way` of a set. Lists close up; other policies keep their state."""
+    tags, sectors = arrays.tags, arrays.sectors
+    if policy <= BIP:
+        for place in range(first + way, first + ways - 1):
+            tags[place] = tags[place + 1]
+            if sectors.size > 1:
+                sectors[place] = sectors[place + 1]
+        way = ways - 1
+    tags[first + way] = REMOVED
+    if tags[first] == EMPTY:
+        tags[first] = REMOVED

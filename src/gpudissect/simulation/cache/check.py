@@ -1,6 +1,7 @@
 """Checks of a geometry, without simulation or numba."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from math import inf, isfinite
 
 from gpudissect.errors import UsageError
@@ -8,7 +9,9 @@ from gpudissect.simulation.cache.geometry import (
     PARTITION_COUNT,
     Cache,
     Distance,
+    Fill,
     Hierarchy,
+    Partition,
     Policy,
     PolicyKind,
     Route,
@@ -18,6 +21,7 @@ from gpudissect.simulation.cache.index import check_index
 from gpudissect.workload import Path
 
 MAX_HOME_MASK = 1 << 48
+MAX_PARTITIONS = 16
 MAX_BANKS = 1 << 16
 MAX_SECTORS = 32  # per line: their valid bits are one 32-bit word
 MAX_SLRU_WAYS = 64
@@ -59,15 +63,14 @@ def _check_order(policy: Policy, ways: Sequence[int]) -> None:
 
 def check_cache(cache: Cache) -> None:
     """Raise `UsageError` for an impossible cache."""
-    for name, size in (("line", cache.line), ("sector", cache.sector)):
-        if size < 1 or size & (size - 1):
-            raise UsageError(f"a {name} must be a power of two of bytes, got {size}")
-    if cache.sector > cache.line or cache.line // cache.sector > MAX_SECTORS:
+    if min(cache.line, cache.sector) < 1 or cache.line % cache.sector or cache.line // cache.sector > MAX_SECTORS:
         sizes = f"a line of {cache.line} bytes cannot have sectors of {cache.sector} bytes"
         raise UsageError(f"{sizes} (1 to {MAX_SECTORS} per line)")
     if cache.copies < 1:
         raise UsageError(f"a cache has at least one copy, got {cache.copies}")
     check_policy(cache.policy, cache.ways)
+    if cache.room is not None and cache.fill is not Fill.MISSES:
+        raise UsageError("room for data is only simulated in caches that are filled by misses")
     if cache.room is not None and cache.policy.kind not in (PolicyKind.LRU, PolicyKind.FIFO):
         raise UsageError(f"room for data is only simulated with 'lru' and 'fifo', not with {cache.policy.kind.value!r}")
     if cache.room is not None and not cache.sets <= cache.room.lines <= sum(cache.ways):
@@ -84,6 +87,9 @@ def check_hierarchy(hierarchy: Hierarchy) -> None:
             check_cache(cache)
         except UsageError as error:
             raise UsageError(f"{name}: {error}") from error
+    for level, tlb in enumerate(hierarchy.tlbs, start=1):
+        if tlb.page & (tlb.page - 1):
+            raise UsageError(f"TLB {level}: a page must be a power of two of bytes, got {tlb.page}")
     for path, route in hierarchy.routes.items():
         for problem in _route_problems(path, route, hierarchy):
             raise UsageError(problem)
@@ -110,14 +116,28 @@ def _problems(hierarchy: Hierarchy) -> Iterator[str]:
         cache = hierarchy.caches.get(partition.cache)
         if cache is None or cache.scope is not Scope.GPU or cache.copies > 1:
             yield f"a partition splits a single cache of scope gpu, not {partition.cache!r}"
-        elif not 0 < partition.home_mask < MAX_HOME_MASK or partition.home_mask % cache.line:
-            yield f"a home is chosen by address bits of whole lines, got mask {partition.home_mask:#x}"
+        else:
+            yield from _home_problems(partition, cache)
     if rows is not None and (min(rows.size, rows.banks) < 1 or rows.banks > MAX_BANKS or rows.saving < 0):
         yield f"rows need a size and 1 to {MAX_BANKS} banks, and save cycles, got {rows}"
     if rows is not None and any(rows.saving > _gap(route) for route in hierarchy.routes.values()):
         yield f"an open row saves {rows.saving:g} cycles, more than memory takes beyond the cache before it"
     if window is not None and window.size < 1:
         yield f"a page window needs a size of at least 1 byte, got {window.size}"
+
+
+def _home_problems(partition: Partition, cache: Cache) -> Iterator[str]:
+    if cache.fill is not Fill.MISSES:
+        yield f"a partitioned cache is filled by misses, {partition.cache!r} by {cache.fill.value}"
+    if not 2 <= partition.count <= MAX_PARTITIONS:
+        yield f"a cache has 2 to {MAX_PARTITIONS} partitions, got {partition.count}"
+    if partition.granule:
+        if partition.granule < 0 or partition.granule % cache.line or partition.home_mask:
+            yield f"partitions alternate by whole lines and without a mask, got {partition.granule} bytes"
+    elif partition.count != PARTITION_COUNT:
+        yield f"lines of {partition.count} partitions alternate by a granule: give one"
+    elif not 0 < partition.home_mask < MAX_HOME_MASK or partition.home_mask % cache.line:
+        yield f"a home is chosen by address bits of whole lines, got mask {partition.home_mask:#x}"
 
 
 def _gap(route: Route) -> float:
@@ -134,12 +154,24 @@ def _route_problems(path: Path, route: Route, hierarchy: Hierarchy) -> Iterator[
         if route.caches or not route.latency or (len(route.latency) > 1 and path is not Path.CLUSTER):
             yield f"path {path} ends before memory: it has one latency and no caches"
         return
+    if not unknown:
+        yield from _fill_problems(path, [hierarchy.caches[name] for name in route.caches])
     if len(route.latency) != len(route.caches):
         yield f"path {path} has {len(route.caches)} caches but {len(route.latency)} latencies"
     if route.translated_from < 0 or not 0 <= route.tlbs_at < max(1, len(route.caches)):
         yield f"path {path}: translated_from and tlbs_at are positions in its caches"
     if route.index is not None and not route.caches:
         yield f"path {path} has an index function for its nearest cache, but no caches"
+
+
+def _fill_problems(path: Path, caches: Sequence[Cache]) -> Iterator[str]:
+    for giver, receiver in pairwise(caches):
+        if receiver.fill is Fill.MISSES:
+            continue
+        if (giver.line, giver.sector) != (receiver.line, receiver.sector):
+            yield f"path {path}: a cache filled by {receiver.fill.value} has the lines and sectors of the one before it"
+        if giver.room is not None or giver.fill is not Fill.MISSES:
+            yield f"path {path}: victims come from a cache that is filled by misses and has room for every way"
 
 
 def _check_distance(distance: Distance, hierarchy: Hierarchy) -> None:
@@ -152,7 +184,7 @@ def _check_distance(distance: Distance, hierarchy: Hierarchy) -> None:
         raise UsageError("distances are cycles, finite and not negative")
     if distance.by_slice:
         partition = hierarchy.partition
-        partitions = PARTITION_COUNT if partition is not None and partition.cache == distance.cache else 1
+        partitions = partition.count if partition is not None and partition.cache == distance.cache else 1
         if len(distance.by_slice) % partitions:
             raise UsageError(f"{len(distance.by_slice)} slices do not divide into {partitions} equal partitions")
         check_index(distance.index, cache.line, len(distance.by_slice) // partitions)

@@ -46,7 +46,8 @@ class Arrays(NamedTuple):
     `tables`; PER: lines per granule; PERIOD: of MODULO and LOOKUP; FIRST: start in `tags`; WAYS: 0 for unequal sets;
     STARTS: of their list in `tables`; POLICY: kind; ODDS: start in `odds`; ORDERS: start in `tables`;
     TOUCHED: start in `touched`; SETS: number; ROOM: limit in half lines, 0 for none; FIRST_USE: half lines that a new
-    line takes.
+    line takes; LINE, SECTOR: bytes; FEEDS: 1 if another array receives its victims; HOLES: 1 if lines are removed.
+    LINE_SHIFT is -1 for a line that is no power of two.
     """
 
     shape: I64  # (arrays, COLUMNS)
@@ -62,6 +63,7 @@ class Arrays(NamedTuple):
     draws: U64  # (arrays,), states of the random streams
     used: I64  # (arrays,), half lines of room in use
     turns: I64  # (arrays,), set that loses the next line if the room is full
+    lost: I64  # (arrays, 2), with FEEDS the tag that the last miss evicted, negative for none, and its valid sectors
 
 
 def compiled(function: Function) -> Function:

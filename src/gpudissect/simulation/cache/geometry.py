@@ -7,7 +7,7 @@ from enum import StrEnum
 from gpudissect.workload import Path
 
 PARTITION_COUNT = 2
-"""Partitions of a partitioned cache."""
+"""Partitions of a partitioned cache, if no number is given."""
 
 
 class IndexKind(StrEnum):
@@ -108,6 +108,19 @@ class Scope(StrEnum):
     GPU = "gpu"
 
 
+class Fill(StrEnum):
+    """What brings lines into a cache that is not the nearest of a route; the nearest is filled by its misses.
+
+    - MISSES: the sectors that miss in it.
+    - VICTIMS: the valid sectors of lines that the cache before it on the route evicts.
+    - EXCLUSIVE: as VICTIMS, and a sector that hits moves to the cache before it.
+    """
+
+    MISSES = "misses"
+    VICTIMS = "victims"
+    EXCLUSIVE = "exclusive"
+
+
 @dataclass(frozen=True)
 class Room:
     """Room for data in a cache that has more tags (observed: the L1 of an H200, with room for fewer lines than tags).
@@ -133,6 +146,7 @@ class Cache:
     scope: Scope = Scope.SM  # what shares it
     copies: int = 1  # independent arrays per SM (MT22 s4.6); warp w uses number w mod copies
     room: Room | None = None  # None: room for every way
+    fill: Fill = Fill.MISSES
 
     @property
     def sets(self) -> int:
@@ -186,17 +200,20 @@ class Prefetch:
 
 @dataclass(frozen=True)
 class Partition:
-    """Two partitions of a cache of scope GPU, each an array of its geometry and the home of half of memory.
+    """Partitions of a cache of scope GPU, each an array of its geometry and the home of an equal part of memory.
 
-    An SM accesses its near partition (SM s: number ``s mod 2``). A line that is missing there comes from memory if that
-    partition is its home, else from the far partition, which keeps it as well. So a partition holds lines at home in it
-    and copies of others.
+    An SM accesses its near partition (SM s: number ``s mod count``). A line that is missing there comes from memory if
+    that partition is its home, else from its home, which keeps it as well. So a partition holds lines at home in it and
+    copies of others. With a `granule`, that many bytes after another are at home in consecutive partitions; without,
+    there are two partitions.
     """
 
     cache: str
-    home_mask: int  # the home of a line is the parity of byte address & home_mask
-    far_penalty: float  # extra cycles of a hit in the far partition
-    far_memory_penalty: float = 0.0  # extra cycles of memory behind the far partition
+    home_mask: int  # the home of a line is the parity of byte address & home_mask; 0 with a `granule`
+    far_penalty: float  # extra cycles of a hit in a far partition
+    far_memory_penalty: float = 0.0  # extra cycles of memory behind a far partition
+    count: int = PARTITION_COUNT
+    granule: int = 0  # bytes; 0: the home goes by `home_mask`
 
 
 @dataclass(frozen=True)

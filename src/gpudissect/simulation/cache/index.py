@@ -45,6 +45,8 @@ def check_index(index: Index, line: int, sets: int) -> None:
             raise UsageError(f"index {index.kind.value!r} with {len(rows)} bits has {2 ** len(rows)} sets, not {sets}")
         if any(not 0 < row < 2**63 for row in rows):
             raise UsageError(f"index {index.kind.value!r} needs address bits in [0, 63) in every row, got {rows}")
+        if line & (line - 1):
+            raise UsageError(f"index {index.kind.value!r} needs lines of a power of two of bytes, not of {line}")
         if any(row % line for row in rows):
             raise UsageError(f"index {index.kind.value!r} uses address bits inside a line of {line} bytes")
         return
@@ -81,7 +83,7 @@ def canonical(index: Index, line: int, sets: int) -> str:
     if sets == 1:
         return "one set"
     granule = index.granule or line
-    if index.kind is IndexKind.MODULO and sets & (sets - 1) == 0:
+    if index.kind is IndexKind.MODULO and sets & (sets - 1) == 0 and granule & (granule - 1) == 0:
         low = granule.bit_length() - 1
         index = Index(IndexKind.BITS, bits=tuple(range(low, low + sets.bit_length() - 1)))
     if index.kind is IndexKind.MODULO:

@@ -15,8 +15,11 @@ An access to a hierarchy, in this order:
    row), fetch the next `Prefetch.reach` bytes, as if accessed in rising order, but not beyond the end of memory. A
    random order hardly ever does that, and later laps never do (MC16 s4.6, finding 3). With a run of 0 any miss does.
 5. Of a partitioned cache (`Partition`) the near partition is accessed, and if it lacks the line and the line's home is
-   far, the far one. A hit there costs `far_penalty` more than a near one, memory behind it `far_memory_penalty` more.
+   far, its home. A hit there costs `far_penalty` more than a near one, memory behind it `far_memory_penalty` more.
 6. An access that memory serves opens its row (`Rows`); in the open row of its bank it takes `Rows.saving` cycles less.
+
+7. A cache whose `Fill` is not MISSES, unless it is the nearest of the route, is only looked up. After the access, the
+   line that the cache before it evicted moves in, sector by sector; victims of prefetches do not.
 
 The latency of an access is that of the place that served it plus all penalties; if it reached a cache with a
 `Distance`, plus the cycles of its SM and slice. Every SM has its own caches, except those of scope GPU, and of a cache
@@ -32,7 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gpudissect.errors import UnsupportedWorkload, UsageError
 from gpudissect.simulation.cache.check import check_hierarchy
-from gpudissect.simulation.cache.geometry import PARTITION_COUNT, Cache, Distance, Hierarchy, Route, Scope
+from gpudissect.simulation.cache.geometry import Cache, Distance, Fill, Hierarchy, Route, Scope
 from gpudissect.simulation.cache.index import set_numbers
 from gpudissect.workload import Path
 
@@ -53,10 +56,9 @@ class Actor:
     warp: int = 0
     first_sm: int = 0
 
-    @property
-    def near_partition(self) -> int:
+    def near_partition(self, partitions: int) -> int:
         """Number of the partition near to its SM."""
-        return (self.first_sm + self.sm) % PARTITION_COUNT
+        return (self.first_sm + self.sm) % partitions
 
 
 DEFAULT_ACTOR = Actor()
@@ -81,7 +83,7 @@ class HierarchyModel:
         arrays = [*hierarchy.caches.values(), *(tlb.as_cache() for tlb in hierarchy.tlbs)]
         for sm in range(sms):
             for name, cache in hierarchy.caches.items():
-                for copy in range(PARTITION_COUNT if self._is_partitioned(name) else cache.copies):
+                for copy in range(self._partitions(name) or cache.copies):
                     if (name, sm, copy) not in self._numbers and (sm == 0 or cache.scope is Scope.SM):
                         self._numbers[name, sm, copy] = len(arrays)
                         arrays.append(cache)
@@ -145,7 +147,7 @@ class HierarchyModel:
         from gpudissect.simulation.cache._kernel import PAGE_WALK
 
         steps = self._program(path, DEFAULT_ACTOR)[0].tolist()
-        return min((self._reaches[array] for kind, array, _ in steps if kind != PAGE_WALK), default=NOWHERE)
+        return min((self._reaches[array] for kind, array, _, _ in steps if kind != PAGE_WALK), default=NOWHERE)
 
     def _distances(
         self, distance: Distance, path: Path, offsets: NDArray[np.int64], levels: NDArray[np.int8], actor: Actor
@@ -158,9 +160,9 @@ class HierarchyModel:
         if distance.by_sm:
             cycles += distance.by_sm[actor.first_sm + actor.sm]
         if distance.by_slice:
-            partitioned = self._is_partitioned(distance.cache)
-            slices = len(distance.by_slice) // (PARTITION_COUNT if partitioned else 1)
-            first = actor.near_partition * slices if partitioned else 0
+            partitions = self._partitions(distance.cache)
+            slices = len(distance.by_slice) // (partitions or 1)
+            first = actor.near_partition(partitions) * slices if partitions else 0
             numbers = set_numbers(distance.index, self.hierarchy.caches[distance.cache].line, slices, offsets)
             cycles += np.array(distance.by_slice)[first + numbers]
         return np.where(levels >= caches.index(distance.cache), cycles, 0.0)
@@ -173,8 +175,8 @@ class HierarchyModel:
     def _number(self, name: str, actor: Actor) -> int:
         """Number of the array that an actor uses of a cache."""
         cache = self.hierarchy.caches[name]
-        if self._is_partitioned(name):
-            return self._numbers[name, 0, actor.near_partition]
+        if partitions := self._partitions(name):
+            return self._numbers[name, 0, actor.near_partition(partitions)]
         return self._numbers[name, actor.sm if cache.scope is Scope.SM else 0, actor.warp % cache.copies]
 
     def _number_on(self, route: Route, name: str, actor: Actor) -> int:
@@ -182,34 +184,45 @@ class HierarchyModel:
         number = self._number(name, actor)
         return number if route.index is None or name != route.caches[0] else self._views[number, route.index]
 
-    def _is_partitioned(self, name: str) -> bool:
-        return self.hierarchy.partition is not None and self.hierarchy.partition.cache == name
+    def _partitions(self, name: str) -> int:
+        """Partitions of a cache, 0 if it is not partitioned."""
+        partition = self.hierarchy.partition
+        return partition.count if partition is not None and partition.cache == name else 0
 
     def _compile(self, route: Route, actor: Actor) -> Program:
         """The steps of a load on this route, and their costs."""
         from gpudissect.simulation.cache import _kernel as kernel
+        from gpudissect.simulation.cache import _replacement
 
-        partition = self.hierarchy.partition
-        steps: list[tuple[int, int, int]] = []
+        partition, caches = self.hierarchy.partition, self.hierarchy.caches
+        far_penalty = partition.far_penalty if partition is not None else 0.0
+        steps: list[tuple[int, int, int, int]] = []
         costs: list[float] = []
 
         def translate() -> None:
             after = len(steps) + len(self.hierarchy.tlbs) + 1
             for number in range(len(self.hierarchy.tlbs)):
-                steps.append((kernel.TLB, self._first_tlb + number, after))
+                steps.append((kernel.TLB, self._first_tlb + number, after, 0))
                 costs.append(self.hierarchy.tlbs[number - 1].penalty if number else 0.0)
-            steps.append((kernel.PAGE_WALK, -1, after))
+            steps.append((kernel.PAGE_WALK, -1, after, 0))
             costs.append(self.hierarchy.tlb_walk_penalty)
 
         for level, name in enumerate(route.caches):
             if level == route.translated_from:
                 translate()
-            steps.append((kernel.CACHE, self._number_on(route, name, actor), level))
+            kind, receiver = kernel.CACHE, 0
+            if level and (fill := caches[name].fill) is not Fill.MISSES:
+                kind = kernel.EXCLUSIVE_CACHE if fill is Fill.EXCLUSIVE else kernel.VICTIM_CACHE
+            if after := [each for each in route.caches[level + 1 : level + 2] if caches[each].fill is not Fill.MISSES]:
+                receiver = 1 + self._number(after[0], actor)
+                self._arrays.shape[self._number_on(route, name, actor), _replacement.FEEDS] = 1
+            steps.append((kind, self._number_on(route, name, actor), level, receiver))
             costs.append(route.latency[level])
-            if partition is not None and partition.cache == name:
-                far = self._number_on(route, name, replace(actor, first_sm=actor.first_sm + 1))
-                steps.append((kernel.FAR_PARTITION, far, level))
-                costs.append(route.latency[level] + partition.far_penalty)
+            for further in range(1, self._partitions(name)):
+                far = replace(actor, first_sm=actor.first_sm + further)
+                home = far.near_partition(self._partitions(name))
+                steps.append((kernel.FAR_PARTITION, self._number_on(route, name, far), level, home))
+                costs.append(route.latency[level] + far_penalty)
         if route.translated_from == len(route.caches) and route.memory_latency is not None:
             translate()
         costs.append(route.latency[0] if route.memory_latency is None else route.memory_latency)
@@ -222,13 +235,14 @@ class HierarchyModel:
         if self.hierarchy.tlb_cold_walk_penalty is not None:
             extras[kernel.X_COLD] = self.hierarchy.tlb_cold_walk_penalty - self.hierarchy.tlb_walk_penalty
         if partition is not None and partition.cache in route.caches:
-            extras[kernel.X_HOME_MASK] = partition.home_mask
-            extras[[kernel.X_NEAR, kernel.X_FAR_MEMORY]] = actor.near_partition, partition.far_memory_penalty
+            extras[[kernel.X_HOME_MASK, kernel.X_HOME_GRANULE]] = partition.home_mask, partition.granule
+            extras[[kernel.X_PARTITIONS, kernel.X_NEAR]] = partition.count, actor.near_partition(partition.count)
+            extras[kernel.X_FAR_MEMORY] = partition.far_memory_penalty
         if rows is not None and route.memory_latency is not None:
             extras[[kernel.X_ROW, kernel.X_BANKS, kernel.X_SAVING]] = rows.size, rows.banks, rows.saving
         if ahead is not None:
             prefetch[:] = self._number_on(route, ahead.cache, actor), ahead.reach, ahead.run, MAX_PREFETCH_STEP, NOWHERE
-        return np.array(steps, dtype=np.int64).reshape(-1, 3), np.array(costs), extras, prefetch
+        return np.array(steps, dtype=np.int64).reshape(-1, 4), np.array(costs), extras, prefetch
 
 
 class CacheModel:
