@@ -78,3 +78,17 @@ def test_folders_that_others_may_write_to_are_not_used(function, monkeypatch, tm
     monkeypatch.setenv(variable, str(folder if variable == "NUMBA_CACHE_DIR" else folder.parent))
     assert compiled.compiled(function)(1) == 2
     assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("jit", ["0", "1"])
+def test_first_arguments_are_passed_with_every_call(monkeypatch, jit):
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", jit)
+
+    def add(numbers, pair, scale):
+        numbers[0] += pair[1][0]
+        return scale * numbers[0]
+
+    numbers, pair = np.arange(1, 3), (1, np.array([5]))
+    function = compiled.compiled(add)
+    shorter = compiled.with_first(function, numbers, pair)
+    assert [shorter(2), shorter(3), function(numbers, pair, 2)] == [12, 33, 32]

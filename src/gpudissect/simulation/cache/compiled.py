@@ -13,7 +13,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import cache, cached_property, wraps
+from functools import cache, cached_property, partial, wraps
 from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
@@ -70,7 +70,7 @@ def compiled(function: Function) -> Function:
     Arguments are numbers, arrays and tuples of these. The function is compiled for each combination of argument types.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
-        return function
+        return wraps(function)(lambda *arguments: function(*_plain(arguments)))  # type: ignore[return-value]
     linked: dict[str, Callable[[list[Any]], Any]] = {}
 
     @wraps(function)
@@ -80,25 +80,52 @@ def compiled(function: Function) -> Function:
         key = " ".join(types)
         with _lock:
             if key not in linked:
-                linked[key] = _load(_cached_machine_code(function, arguments, key), values)
+                linked[key] = _load(_cached_machine_code(function, _plain(arguments), key), values)
         return linked[key](values)
 
     return call  # type: ignore[return-value]
 
 
+def with_first(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
+    """A compiled function with its first arguments, which are converted once for many calls."""
+    return partial(function, _Repeated(*arguments))
+
+
+class _Repeated:
+    """Consecutive arguments that many calls share, converted."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments = arguments
+        self.types, self.values = list[str](), list[Any]()
+        _flatten(arguments, self.types, self.values)
+
+
+def _plain(arguments: Iterable[Any]) -> tuple[Any, ...]:
+    """Arguments, with those that are repeated in their places."""
+    return tuple(one for each in arguments for one in (each.arguments if isinstance(each, _Repeated) else (each,)))
+
+
 def _flatten(arguments: Iterable[Any], types: list[str], values: list[Any]) -> None:
     """Append types and values as numba passes them; arrays: two nulls, size, item size, address, shape, strides."""
     for each in arguments:
-        if isinstance(each, tuple):
+        if isinstance(each, np.ndarray):
+            types.append(_array_type(each.dtype, each.ndim, each.flags.c_contiguous, each.flags.writeable))
+            values += (0, 0, each.size, each.itemsize, each.ctypes.data, *each.shape, *each.strides)
+        elif isinstance(each, _Repeated):
+            types += each.types
+            values += each.values
+        elif isinstance(each, tuple):
             types.append("(")
             _flatten(each, types, values)
             types.append(")")
-        elif isinstance(each, np.ndarray):
-            types.append(f"{each.dtype.str}{each.ndim}{each.flags.c_contiguous:d}{each.flags.writeable:d}")
-            values += (0, 0, each.size, each.itemsize, each.ctypes.data, *each.shape, *each.strides)
         else:
             types.append(np.dtype(type(each)).str)
             values.append(float(each) if isinstance(each, float) else int(each))
+
+
+@cache
+def _array_type(dtype: np.dtype[Any], dimensions: int, contiguous: bool, writeable: bool) -> str:
+    return f"{dtype.str}{dimensions}{contiguous:d}{writeable:d}"
 
 
 def _cached_machine_code(function: Callable[..., Any], arguments: tuple[Any, ...], key: str) -> bytes:
