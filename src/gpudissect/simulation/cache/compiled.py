@@ -80,10 +80,17 @@ def compiled(function: Function) -> Function:
         key = " ".join(types)
         with _lock:
             if key not in linked:
-                linked[key] = _load(_cached_machine_code(function, _plain(arguments), key), values)
+                linked[key] = _load_cached(function, _plain(arguments), key, values)
         return linked[key](values)
 
     return call  # type: ignore[return-value]
+
+
+def _load_cached(
+    function: Callable[..., Any], arguments: tuple[Any, ...], key: str, values: Iterable[Any]
+) -> Callable[[list[Any]], Any]:
+    """A compiled function that takes flat arguments of the types of `values`; `key`: see `_cached_machine_code`."""
+    return _load(_cached_machine_code(function, arguments, key), values)
 
 
 def with_first(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
