@@ -56,7 +56,7 @@ class _NamedArray:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Named int64 arrays and their context.
+    """Named int64 arrays and their context. Arrays are copied, unless they are read-only and own their data.
 
     A chase has, by its timing: EACH `offsets` (n,) and `cycles` (n,), lap after lap; LAP `cycles` (laps,); COUNT
     `counts` (laps, 3). A stream has `nanoseconds` and `bytes` (runs,), and in most cases `cycles` (runs, blocks). A
@@ -97,7 +97,8 @@ class Trace:
     def __post_init__(self) -> None:
         arrays: dict[str, Array] = {}
         for name, array in self.arrays.items():
-            arrays[name] = np.array(array, dtype=np.int64)
+            is_frozen = array.base is None and array.dtype == np.int64 and not array.flags.writeable
+            arrays[name] = array if is_frozen else np.array(array, dtype=np.int64)
             arrays[name].flags.writeable = False
         object.__setattr__(self, "arrays", MappingProxyType(arrays))
 

@@ -41,6 +41,15 @@ def _whole_number_fields(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.type in (int, int | None))
 
 
+def narrowed(values: NDArray[np.int64]) -> NDArray[Any]:
+    """Integers in the narrowest of three types that holds them: a copy, or `values` itself."""
+    low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    for kind in (np.int16, np.int32):
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            return values.astype(kind)
+    return values
+
+
 class _Grid:
     """`count` offsets, `stride` bytes apart from byte `start` on, in some order."""
 
@@ -95,15 +104,15 @@ class Shuffled(_Grid):
 
 @dataclass(frozen=True, eq=False)
 class Explicit:
-    """Any sequence of byte offsets, each at most once. Holds a read-only copy."""
+    """Any sequence of byte offsets, each at most once. Holds a read-only copy, in the narrowest fitting type."""
 
-    sequence: NDArray[np.int64]
+    sequence: NDArray[np.integer[Any]]
 
     def __post_init__(self) -> None:
         given = np.asarray(self.sequence)
         if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
             raise WorkloadError(f"an explicit order is a flat list of whole byte offsets, got shape {given.shape}")
-        offsets = given.astype(np.int64)
+        offsets = narrowed(given.astype(np.int64))
         ordered = np.sort(offsets)  # several times faster than np.unique
         if ordered[0] < 0:
             raise WorkloadError(f"an offset is negative: {ordered[0]}")
@@ -120,7 +129,7 @@ class Explicit:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the sequence, hexadecimal."""
-        return hashlib.sha256(self.sequence.tobytes()).hexdigest()
+        return hashlib.sha256(self.offsets().tobytes()).hexdigest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Explicit) and self.digest == other.digest
@@ -140,7 +149,7 @@ class Explicit:
 
     def offsets(self) -> NDArray[np.int64]:
         """Byte offsets in visiting order, shape (count,)."""
-        return self.sequence
+        return self.sequence.astype(np.int64)
 
 
 Order = Sequential | Shuffled | Explicit

@@ -134,7 +134,9 @@ def _each(chase: Chase, chain: NDArray[np.int64], chunks: Iterator[Chunk]) -> di
         cycles[done : done + read.size] = read
         done += read.size
     visited = chain if picks is None else chain[picks]
-    return {"offsets": np.tile(visited, chase.laps), "cycles": cycles}
+    offsets = np.empty_like(cycles)
+    offsets.reshape(chase.laps, -1)[:] = visited
+    return {"offsets": offsets, "cycles": cycles}
 
 
 def _lap(chase: Chase, chain: NDArray[np.int64], chunks: Iterator[Chunk]) -> dict[str, Array]:
