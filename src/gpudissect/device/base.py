@@ -2,14 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, Self
-
-from numpy.typing import NDArray
+from typing import Protocol, Self
 
 from gpudissect.device_info import DeviceInfo
-from gpudissect.trace import Context, Trace
+from gpudissect.trace import Trace
 from gpudissect.workload import Workload
-from gpudissect.workload.order import narrowed
 
 MAX_KEPT_BYTES = 1 << 30
 """Of arrays; later traces are not kept. A whole survey of an H200 needs far less."""
@@ -64,13 +61,13 @@ class WithoutHost(Device):
 class Keeper(Device, Mapping[str, Kept]):
     """A device, and a mapping from digests of workloads to the workload and its first trace.
 
-    It keeps up to `max_bytes` of arrays, and holds them in narrower types. Closing leaves `device` open.
+    It keeps up to `max_bytes` of arrays (`Trace.nbytes`). Closing leaves `device` open.
     """
 
     def __init__(self, device: Device, max_bytes: int = MAX_KEPT_BYTES) -> None:
         self._device = device
         self._free_bytes = max_bytes
-        self._kept: dict[str, tuple[Workload, Context, dict[str, NDArray[Any]]]] = {}
+        self._kept: dict[str, Kept] = {}
 
     @property
     def info(self) -> DeviceInfo:
@@ -81,16 +78,13 @@ class Keeper(Device, Mapping[str, Kept]):
         """Run a batch on the other device."""
         traces = self._device.run(batch)
         for workload, trace in zip(batch, traces, strict=True):
-            size = sum(array.nbytes for array in trace.arrays.values())
-            if trace.workload not in self._kept and size <= self._free_bytes:
-                narrow = {name: narrowed(array) for name, array in trace.arrays.items()}
-                self._kept[trace.workload] = workload, trace.context, narrow
-                self._free_bytes -= size
+            if trace.workload not in self._kept and trace.nbytes <= self._free_bytes:
+                self._kept[trace.workload] = workload, trace
+                self._free_bytes -= trace.nbytes
         return traces
 
     def __getitem__(self, digest: str) -> Kept:
-        workload, context, arrays = self._kept[digest]
-        return workload, Trace(digest, arrays, context)
+        return self._kept[digest]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._kept)

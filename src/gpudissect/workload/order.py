@@ -18,6 +18,7 @@ from gpudissect.errors import WorkloadError
 
 FEISTEL_ROUNDS = 4
 MAX_OFFSETS = 2**31
+MIN_NARROWED = 1024  # numbers: narrower types of fewer save too little memory for the time
 
 
 def convert_whole_numbers(record: object) -> None:
@@ -42,11 +43,12 @@ def _whole_number_fields(kind: type) -> tuple[str, ...]:
 
 
 def narrowed(values: NDArray[np.int64]) -> NDArray[Any]:
-    """Integers in the narrowest of three types that holds them: a copy, or `values` itself."""
-    low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
-    for kind in (np.int16, np.int32):
-        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
-            return values.astype(kind)
+    """Integers in the narrowest of three types that holds them: a copy, or `values` itself, also if they are few."""
+    if values.size >= MIN_NARROWED:
+        low, high = int(values.min()), int(values.max())
+        for kind, limit in ((np.int16, 2**15), (np.int32, 2**31)):
+            if -limit <= low and high < limit:
+                return values.astype(kind)
     return values
 
 

@@ -161,10 +161,7 @@ class SimulatedGpu(Device):
         key, route = digest(chase), self._routes[chase.path]
         context = self._context if chase.sm is None else replace(self._context, sm=chase.sm)
         if chase.path is not Path.CLUSTER:
-            arrays = memory.run(chase, key, route.timer)
-            for array in arrays.values():
-                array.flags.writeable = False  # the trace needs no copy
-            return Trace(key, arrays, context)
+            return Trace(key, memory.run(chase, key, route.timer), context)
         extra = route.latency[min(chase.peer, len(route.latency) - 1)] - route.latency[0]
         notes = {"peer_sm": str(chase.peer), "cluster_size": str(cluster_size)}
         return Trace(key, memory.run(chase, key, route.timer, extra), replace(context, notes=notes))
