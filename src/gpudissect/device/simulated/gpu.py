@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from gpudissect import __version__
 from gpudissect.device.base import Device
+from gpudissect.device.simulated import precompile
 from gpudissect.device.simulated.memory import Memory, region, seeds
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.device.simulated.throughput import SimulatedSms, launch_methods, stream_paths
@@ -98,6 +99,7 @@ class SimulatedGpu(Device):
 
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
         """Run a batch, on all cores if it has several workloads. Raises `DeviceError` for what cannot be simulated."""
+        precompile.start_if_missing(batch)
         self._stop_memories(False)
         if min(len(batch), len(self._memories)) < 2:
             return [self._run_one(item, self._memories[0]) for item in batch]

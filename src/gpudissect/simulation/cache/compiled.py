@@ -11,6 +11,7 @@ import ctypes
 import hashlib
 import inspect
 import os
+import subprocess
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache, cached_property, partial, wraps
@@ -36,7 +37,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # count references to arrays either, which took two thirds of the time.
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _RESULTS: dict[str, Any] = {"int64": ctypes.c_int64, "float64": ctypes.c_double, "none": ctypes.c_void_p}
+MAX_WAIT_S = 60  # for another process that compiles
 _lock = Lock()
+_elsewhere: dict[str, subprocess.Popen[bytes]] = {}  # processes that compile, by the names of their files
 
 
 class Arrays(NamedTuple):
@@ -137,10 +140,11 @@ def _array_type(dtype: np.dtype[Any], dimensions: int, contiguous: bool, writeab
 
 def _cached_machine_code(function: Callable[..., Any], arguments: tuple[Any, ...], key: str) -> bytes:
     """The machine code of a function, from the cache or compiled. `key`: types of its arguments, see `_flatten`."""
-    source = Path(inspect.getfile(function))
-    folder = _cache_folder(source.parent / "__pycache__")
-    name = hashlib.sha256(f"{_build_id(source.parent)} {key}".encode()).hexdigest()[:16]
-    file = folder and folder / f"{source.stem}.{function.__name__}-{name}.o"
+    folder, name = _place(function)
+    file = folder and folder / f"{name}{hashlib.sha256(key.encode()).hexdigest()[:8]}.o"
+    if file and not file.exists() and (process := _elsewhere.pop(name, None)):
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(MAX_WAIT_S)
     if file and file.exists():
         return file.read_bytes()
     code = _compile(function, arguments)
@@ -150,6 +154,26 @@ def _cached_machine_code(function: Callable[..., Any], arguments: tuple[Any, ...
             part.write_bytes(code)
             part.replace(file)
     return code
+
+
+def _place(function: Callable[..., Any]) -> tuple[Path | None, str]:
+    """Folder of the cached machine code of a function, and how the names of its files begin."""
+    source = Path(inspect.getfile(function))
+    build = hashlib.sha256(_build_id(source.parent).encode()).hexdigest()[:8]
+    return _cache_folder(source.parent / "__pycache__"), f"{source.stem}.{function.__name__}-{build}"
+
+
+def is_missing(function: Callable[..., Any]) -> bool:
+    """Whether a function that is to be compiled has no machine code in the cache, though there is a cache."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+        return False
+    folder, name = _place(inspect.unwrap(function))
+    return folder is not None and name not in _elsewhere and not any(folder.glob(f"{name}*.o"))
+
+
+def compile_elsewhere(function: Callable[..., Any], process: subprocess.Popen[bytes]) -> None:
+    """Leave the compilation of a function to a process: its first call waits for it."""
+    _elsewhere[_place(inspect.unwrap(function))[1]] = process
 
 
 @cache
