@@ -97,7 +97,8 @@ def main() -> None:
     bench_cache("40 MiB 16-way, 44 MiB random", LARGE, random, 2_000_000)
     for kind in PolicyKind:
         weights = (1 / 6, 1 / 2, 1 / 6, 1 / 6) if kind is PolicyKind.WEIGHTED else ()
-        bench_cache(f"16 KiB 4-way, 24 KiB in order, {kind}", replace(SMALL, policy=Policy(kind, weights)), too_large)
+        policy = Policy(kind, weights, (2, 3, 2, 1, 2, 4) if kind is PolicyKind.ORDER else ())
+        bench_cache(f"16 KiB 4-way, 24 KiB in order, {kind}", replace(SMALL, policy=policy), too_large)
 
     print("\nA whole chase on a simulated GPU: L1, L2, two TLBs")
     for label, noise in (("no noise", Noise.none()), ("noise", Noise())):

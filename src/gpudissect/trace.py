@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
+
+from gpudissect.workload.order import narrowed
 
 Array = NDArray[np.int64]
 
@@ -15,7 +17,7 @@ Array = NDArray[np.int64]
 def _rebuild(record: object) -> tuple[type, tuple[object, ...]]:
     """How to make a record again, for pickle: read-only mappings as dicts."""
     values = (getattr(record, field.name) for field in fields(record))  # type: ignore[arg-type]
-    return type(record), tuple(dict(each) if isinstance(each, MappingProxyType) else each for each in values)
+    return type(record), tuple(dict(each) if isinstance(each, Mapping) else each for each in values)
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,32 @@ class Context:
     __reduce__ = _rebuild
 
 
+class _Arrays(Mapping[str, Array]):
+    """Read-only int64 arrays by name, held in narrower types."""
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self._narrow: dict[str, Array] = {}
+        for name, array in arrays.items():
+            narrow = narrowed(np.asarray(array, dtype=np.int64))
+            self._narrow[name] = narrow.copy() if np.may_share_memory(narrow, array) else narrow
+
+    def __getitem__(self, name: str) -> Array:
+        array = self._narrow[name].astype(np.int64)
+        array.flags.writeable = False
+        return array
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._narrow)
+
+    def __len__(self) -> int:
+        return len(self._narrow)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(8 * array.size for array in self._narrow.values())
+
+
 class _NamedArray:
     """The array of a trace that has the name of the attribute."""
 
@@ -56,7 +84,7 @@ class _NamedArray:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Named int64 arrays and their context.
+    """Named int64 arrays and their context. They are copied into narrower types, and widened when they are read.
 
     A chase has, by its timing: EACH `offsets` (n,) and `cycles` (n,), lap after lap; LAP `cycles` (laps,); COUNT
     `counts` (laps, 3). A stream has `nanoseconds` and `bytes` (runs,), and in most cases `cycles` (runs, blocks). A
@@ -95,13 +123,15 @@ class Trace:
     """Cycles between two readings of the clock without a load, shape (1,)."""
 
     def __post_init__(self) -> None:
-        arrays: dict[str, Array] = {}
-        for name, array in self.arrays.items():
-            arrays[name] = np.array(array, dtype=np.int64)
-            arrays[name].flags.writeable = False
-        object.__setattr__(self, "arrays", MappingProxyType(arrays))
+        object.__setattr__(self, "arrays", _Arrays(self.arrays))
 
     __reduce__ = _rebuild
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays as they are read; it takes less memory."""
+        assert isinstance(self.arrays, _Arrays)
+        return self.arrays.nbytes
 
     @property
     def overflow_count(self) -> int:

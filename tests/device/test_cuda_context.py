@@ -1,6 +1,5 @@
 """When the context waits: for memory that is cleared, and for kernels, up to a limit."""
 
-from itertools import count
 from types import SimpleNamespace
 
 import pytest
@@ -8,7 +7,9 @@ import pytest
 from gpudissect.device.cuda import context as module
 from gpudissect.device.cuda.context import CudaContext
 from gpudissect.device.cuda.memory import ClearingTimer
+from gpudissect.device.cuda.waiting import StreamWaiter
 from gpudissect.errors import KernelFailed
+from tests.support.fake_driver import BlockingDriver
 
 
 def create_context(**driver):
@@ -16,6 +17,7 @@ def create_context(**driver):
     context.driver = SimpleNamespace(**driver)
     context.stream = SimpleNamespace(handle=3)
     context._clearing, context._timed_out = ClearingTimer(), False
+    context._waiter = StreamWaiter(context.driver)
     return context
 
 
@@ -36,17 +38,13 @@ def test_no_kernel_starts_while_memory_is_cleared(monkeypatch):
     assert len(slept) == 1 and 0.03 < slept[0] < 0.1
 
 
-def test_a_context_is_lost_once_a_stream_timed_out(monkeypatch):
+def test_a_context_is_lost_once_a_stream_timed_out():
     """Even if its own stream has ended: freeing memory would wait for all streams."""
-    ticks = count()
-    monkeypatch.setattr(module.time, "perf_counter", lambda: next(ticks))
-    monkeypatch.setattr(module.time, "sleep", lambda _: None)
-    context = create_context(
-        cuStreamQuery=lambda stream: (stream == 7,),
-        CUresult=SimpleNamespace(CUDA_SUCCESS=False, CUDA_ERROR_NOT_READY=True),
-    )
+    driver = BlockingDriver()
+    context = create_context(**{name: getattr(driver, name) for name in dir(driver) if name.startswith(("cu", "CU"))})
     context.wait(10.0)
     assert not context.is_lost()
-    with pytest.raises(KernelFailed, match="within 10 s"):
-        context.wait(10.0, 7)
+    with pytest.raises(KernelFailed, match="within 0 s"):
+        context.wait(0.05, 7)
     assert context.is_lost()
+    driver.finish.set()

@@ -1,5 +1,6 @@
 """The simulated GPU as a device: results of each timing, the SM that runs a chase, and unsupported workloads."""
 
+import pickle
 import subprocess
 import sys
 from dataclasses import replace
@@ -103,8 +104,8 @@ def test_count_and_each_have_the_same_noise():
     """With the same digest, so that only the timing differs."""
     each = chase(Shuffled(200, 32, seed=1), EACH, laps=20)
     gpu = open_gpu(noise=Noise(jitter=0.5, outliers=0.05))
-    read = gpu._memory(1).run(each, "digest", 14.0)["cycles"].reshape(20, 200)
-    counts = gpu._memory(1).run(replace(each, timing=COUNT, bounds=BOUNDS), "digest", 14.0)["counts"]
+    read = gpu._memory(1, {}).run(each, "digest", 14.0)["cycles"].reshape(20, 200)
+    counts = gpu._memory(1, {}).run(replace(each, timing=COUNT, bounds=BOUNDS), "digest", 14.0)["counts"]
     assert counts[:, 0].tolist() == (read <= 100).sum(axis=1).tolist()
     assert counts[:, 1].tolist() == ((read >= 300) & (read <= 700)).sum(axis=1).tolist()
     assert counts.sum(axis=1).tolist() == [200] * 20
@@ -239,3 +240,12 @@ def test_other_users_leave_lines_in_the_l2_alone(path, count, hits):
 def test_accesses_of_other_users_depend_on_the_workload_only():
     workload, noise = chase(Sequential(1024, 32), EACH, Path.GLOBAL_L2), Noise(other_users=500)
     assert run(workload, noise=noise).cycles.tolist() == run(workload, noise=noise).cycles.tolist()
+
+
+def test_a_trace_takes_less_memory_than_its_arrays():
+    """Cycles of 16 bits and offsets of 32 bits are read as int64."""
+    (trace,) = open_gpu().run([chase(order=Sequential(4096, 128), timing=EACH, laps=8)])
+    assert trace.nbytes == 2 * 8 * 4096 * 8
+    assert trace.cycles.dtype == trace.offsets.dtype == np.int64 and not trace.offsets.flags.writeable
+    assert trace.offsets.tolist() == [128 * position for _ in range(8) for position in range(4096)]
+    assert len(pickle.dumps(trace.arrays._narrow)) < 0.4 * trace.nbytes

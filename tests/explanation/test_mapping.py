@@ -279,9 +279,14 @@ def test_a_loop_that_runs_is_entered_if_nothing_else_is_known():
 
 @pytest.mark.parametrize(("kernel", "loop"), [("hash_join", 13), ("flash_attention", 17)])
 def test_loops_of_recorded_kernels_are_entered(kernel, loop):
-    """`hash_join`: its loop has the test of the PTX twice. `flash_attention`: only asynchronous copies show its loop."""
+    """That of `hash_join` has the test of the PTX twice, that of `flash_attention` only asynchronous copies."""
     profile = read_profile(RECORDINGS / "h100" / f"{kernel}.json")
     program = read_program(*profile.machine_code())
-    found = map_counts(program, parse_ptx(profile.ptx()), profile.block_counts())
+    found = map_counts(
+        program,
+        parse_ptx(profile.ptx()).functions,
+        profile.block_counts(),
+        profile.launch.blocks * profile.launch.threads_per_block,
+    )
     before = {n for n, block in enumerate(program.flow.blocks) if loop in block.successors and n < loop}
     assert sum(found.edges[n, loop].value for n in before) > 0.9 * sum(found.threads[n].value for n in before)

@@ -1,5 +1,6 @@
 """A CUDA driver that starts empty kernels and graphs of them, and keeps a log."""
 
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -93,6 +94,44 @@ class FakeDriver:
     def cuGraphLaunch(self, graph, stream):
         assert graph == EXECUTABLE
         return (self._log("graph launch", stream),)
+
+
+class BlockingDriver:
+    """Waits for streams: stream 7 ends with `end_status` once `finish` is set, others have ended."""
+
+    CUresult = SimpleNamespace(CUDA_SUCCESS=0, CUDA_ERROR_NOT_READY=600)
+
+    def __init__(self):
+        self.finish = threading.Event()
+        self.end_status = 0
+        self.log = []
+
+    def cuStreamQuery(self, stream):
+        self.log.append("query")
+        return (self.end_status if self.finish.is_set() else 600 if stream == 7 else 0,)
+
+    def cuCtxGetCurrent(self):
+        return 0, 11
+
+    def cuCtxSetCurrent(self, context):
+        assert context == 11
+        self.log.append("current")
+
+    def cuEventCreate(self, flags):
+        self.log.append(f"create {flags}")
+        return 0, 21
+
+    def cuEventRecord(self, event, stream):
+        self.log.append("record")
+        return (0 if (event, stream) == (21, 7) else 1,)
+
+    def cuEventSynchronize(self, event):
+        self.log.append("synchronize")
+        self.finish.wait()
+        return (self.end_status,)
+
+    def cuEventDestroy(self, event):
+        self.log.append("destroy")
 
 
 class LaunchContext(FakeContext):

@@ -9,6 +9,7 @@ import numpy as np
 from gpudissect.device.cuda.context import CudaContext
 from gpudissect.device.cuda.memory import ClearingTimer
 from gpudissect.device.cuda.user_kernel import FULL_CARVEOUT
+from gpudissect.device.cuda.waiting import StreamWaiter
 from tests.support.fake_context import PROPERTIES
 from tests.support.ptx_interpreter import ARGUMENT_BYTES, Interpreter
 
@@ -164,6 +165,7 @@ class FakeUserContext(CudaContext):
         self.properties.compute_capability_major, self.properties.compute_capability_minor = 9, 0
         self.properties.max_shared_memory_per_block_optin = SHARED_PER_SM - RESERVED
         self._clearing, self._timed_out = ClearingTimer(), False
+        self._waiter = StreamWaiter(self.driver)
         self.memory = np.zeros(MEMORY_BYTES, np.uint8)
         self.end, self.lost, self.allocations = ARGUMENT_BYTES, False, 0
 

@@ -61,7 +61,7 @@ class WithoutHost(Device):
 class Keeper(Device, Mapping[str, Kept]):
     """A device, and a mapping from digests of workloads to the workload and its first trace.
 
-    It keeps up to `max_bytes` of arrays. Closing leaves `device` open.
+    It keeps up to `max_bytes` of arrays (`Trace.nbytes`). Closing leaves `device` open.
     """
 
     def __init__(self, device: Device, max_bytes: int = MAX_KEPT_BYTES) -> None:
@@ -78,10 +78,9 @@ class Keeper(Device, Mapping[str, Kept]):
         """Run a batch on the other device."""
         traces = self._device.run(batch)
         for workload, trace in zip(batch, traces, strict=True):
-            size = sum(array.nbytes for array in trace.arrays.values())
-            if trace.workload not in self._kept and size <= self._free_bytes:
+            if trace.workload not in self._kept and trace.nbytes <= self._free_bytes:
                 self._kept[trace.workload] = workload, trace
-                self._free_bytes -= size
+                self._free_bytes -= trace.nbytes
         return traces
 
     def __getitem__(self, digest: str) -> Kept:

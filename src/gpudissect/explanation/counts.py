@@ -15,7 +15,7 @@ _ROUNDING = 0.5  # counts are integers
 _RELATIVE = 1e-9
 _STEP = 1e-6
 _MAX_STEPS = 20_000  # bounds that creep towards each other are left
-_SUM_WEIGHT, _LAST_WEIGHT = 1e-4, 0.1
+_SUM_WEIGHT, _LAST_WEIGHT = 1e-4, 10.0
 _MAX_UNKNOWNS = 300
 """Of a group that equations link. Larger groups are not solved: the estimate of each unknown is its lower bound."""
 

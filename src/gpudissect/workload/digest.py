@@ -27,6 +27,9 @@ WIRE_ARRAYS = {"overflow_count": "beyond"}
 """Wire names of the arrays of a trace."""
 WIRE_NOTES = {"prior_access_sms": "turn_sms", "carveout_requested": "carveout_asked"}
 """Wire names of the notes of a trace's context."""
+_JSON_TYPES = (int, str, float, bool, type(None))
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+_HELD = "_held_digest"  # attribute of a workload
 
 
 def wire_names(values: Mapping[str, Any], table: Mapping[str, str]) -> dict[str, Any]:
@@ -50,24 +53,31 @@ def digest(workload: object) -> str:
     So a field that a later version adds leaves the digests of old recordings as they are. For the same reason a default
     must never change.
     """
-    text = json.dumps(_plain(workload), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    held: dict[str, Any] = getattr(workload, "__dict__", {})
+    if _HELD not in held:
+        text = _ENCODER.encode(_plain(workload))
+        held[_HELD] = hashlib.sha256(text.encode()).hexdigest()[:32]  # a workload never changes
+    name: str = held[_HELD]
+    return name
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, Explicit):
-        return {"kind": "Explicit", "digest": value.digest}
-    if is_dataclass(value) and not isinstance(value, type):
-        kind = type(value).__name__
-        plain: dict[str, object] = {"kind": WIRE_CLASSES.get(kind, kind)}
-        for name, wire, default in _wire_fields(type(value)):
-            if _differs(item := getattr(value, name), default):
-                plain[wire] = _plain(item)
-        return plain
-    if isinstance(value, Enum):
-        return value.value
+    kind = type(value)
+    if kind in _JSON_TYPES:
+        return value
     if isinstance(value, tuple):  # picks are many, and plain already
         return list(value) if value and isinstance(value[0], int) else [_plain(item) for item in value]
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Explicit):
+        return {"kind": "Explicit", "digest": value.digest}
+    if is_dataclass(kind):
+        plain: dict[str, object] = {"kind": WIRE_CLASSES.get(kind.__name__, kind.__name__)}
+        for name, wire, default in _wire_fields(kind):
+            item = getattr(value, name)
+            if default is MISSING or item != default:
+                plain[wire] = _plain(item)
+        return plain
     return value
 
 
@@ -76,7 +86,3 @@ def _wire_fields(kind: type) -> tuple[tuple[str, str, object], ...]:
     """Name, wire name and default of each field of a class."""
     table = WIRE_FIELDS.get(kind.__name__, {})
     return tuple((field.name, table.get(field.name, field.name), field.default) for field in fields(kind))
-
-
-def _differs(value: object, default: object) -> bool:
-    return default is MISSING or value != default

@@ -18,6 +18,7 @@ from gpudissect.errors import WorkloadError
 
 FEISTEL_ROUNDS = 4
 MAX_OFFSETS = 2**31
+MIN_NARROWED = 1024  # numbers: narrower types of fewer save too little memory for the time
 
 
 def convert_whole_numbers(record: object) -> None:
@@ -39,6 +40,16 @@ def convert_whole_numbers(record: object) -> None:
 @cache
 def _whole_number_fields(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.type in (int, int | None))
+
+
+def narrowed(values: NDArray[np.int64]) -> NDArray[Any]:
+    """Integers in the narrowest of three types that holds them: a copy, or `values` itself, also if they are few."""
+    if values.size >= MIN_NARROWED:
+        low, high = int(values.min()), int(values.max())
+        for kind, limit in ((np.int16, 2**15), (np.int32, 2**31)):
+            if -limit <= low and high < limit:
+                return values.astype(kind)
+    return values
 
 
 class _Grid:
@@ -95,15 +106,15 @@ class Shuffled(_Grid):
 
 @dataclass(frozen=True, eq=False)
 class Explicit:
-    """Any sequence of byte offsets, each at most once. Holds a read-only copy."""
+    """Any sequence of byte offsets, each at most once. Holds a read-only copy, in the narrowest fitting type."""
 
-    sequence: NDArray[np.int64]
+    sequence: NDArray[np.integer[Any]]
 
     def __post_init__(self) -> None:
         given = np.asarray(self.sequence)
         if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
             raise WorkloadError(f"an explicit order is a flat list of whole byte offsets, got shape {given.shape}")
-        offsets = given.astype(np.int64)
+        offsets = narrowed(given.astype(np.int64))
         ordered = np.sort(offsets)  # several times faster than np.unique
         if ordered[0] < 0:
             raise WorkloadError(f"an offset is negative: {ordered[0]}")
@@ -120,7 +131,7 @@ class Explicit:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the sequence, hexadecimal."""
-        return hashlib.sha256(self.sequence.tobytes()).hexdigest()
+        return hashlib.sha256(self.offsets().tobytes()).hexdigest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Explicit) and self.digest == other.digest
@@ -140,7 +151,7 @@ class Explicit:
 
     def offsets(self) -> NDArray[np.int64]:
         """Byte offsets in visiting order, shape (count,)."""
-        return self.sequence
+        return self.sequence.astype(np.int64)
 
 
 Order = Sequential | Shuffled | Explicit

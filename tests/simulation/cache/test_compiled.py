@@ -3,6 +3,7 @@
 import importlib.util
 import pwd
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -78,3 +79,33 @@ def test_folders_that_others_may_write_to_are_not_used(function, monkeypatch, tm
     monkeypatch.setenv(variable, str(folder if variable == "NUMBA_CACHE_DIR" else folder.parent))
     assert compiled.compiled(function)(1) == 2
     assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("jit", ["0", "1"])
+def test_first_arguments_are_passed_with_every_call(monkeypatch, jit):
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", jit)
+
+    def add(numbers, pair, scale):
+        numbers[0] += pair[1][0]
+        return scale * numbers[0]
+
+    numbers, pair = np.arange(1, 3), (1, np.array([5]))
+    function = compiled.compiled(add)
+    shorter = compiled.with_first(function, numbers, pair)
+    assert [shorter(2), shorter(3), function(numbers, pair, 2)] == [12, 33, 32]
+
+
+def test_a_first_call_waits_for_the_process_that_compiles(function, monkeypatch, tmp_path):
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(folder))
+    successor, waited = compiled.compiled(function), []
+    assert compiled.is_missing(successor)
+    compiled.compile_elsewhere(successor, SimpleNamespace(wait=waited.append))
+    assert not compiled.is_missing(successor) and waited == []
+    assert successor(1) == 2 and waited == [compiled.MAX_WAIT_S]  # the process failed, so it is compiled here
+    assert not compiled.is_missing(successor) and len(list(folder.iterdir())) == 1
+
+
+def test_without_a_cache_no_process_can_compile(function):
+    assert not compiled.is_missing(compiled.compiled(function))

@@ -1,5 +1,6 @@
 """The engine compared with cases counted by hand and with closed forms."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.sms import SM
 
+from gpudissect.simulation.sm import _engine
 from gpudissect.simulation.sm.description import Pipe, Scheduling
 from gpudissect.simulation.sm.engine import Cost, Job, Queue, run, run_long
 
@@ -15,6 +17,7 @@ ADD = Cost(Pipe.CORE, 1, 6, core=True)
 LOAD = Cost(Pipe.MEMORY, 1, 24)
 ACCESS = Cost(Pipe.MEMORY, 1, 368, queue=Queue("dram", 12.3, 3.0))
 BARRIER = Cost(Pipe.BARRIER, 1, 30, barrier=True)
+STEPS = [ADD, LOAD, BARRIER, replace(ADD, interval=1.5), replace(LOAD, slots=2)]
 ONE_SCHEDULER = replace(SM, schedulers=1)
 
 
@@ -176,3 +179,37 @@ def test_a_long_job_is_extrapolated(cost, warps):
 def test_warps_must_be_whole_blocks():
     with pytest.raises(ValueError, match="no whole number of blocks"):
         run(SM, Job((ADD,), 5, 2, 1))
+
+
+@given(
+    body=st.lists(
+        st.sampled_from([ADD, LOAD, BARRIER, replace(ADD, interval=1.5), replace(LOAD, slots=2)]),
+        min_size=1,
+        max_size=4,
+    ),
+    repeats=st.integers(1, 3),
+    blocks=st.integers(1, 5),
+    warps_per_block=st.integers(1, 3),
+    chains=st.integers(1, 3),
+    step=st.integers(1, 2),
+    width=st.integers(1, 2),
+    oldest=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_skipped_periods_change_nothing(body, repeats, blocks, warps_per_block, chains, step, width, oldest):
+    scheduling = Scheduling.OLDEST if oldest else Scheduling.ROUND_ROBIN
+    sm = replace(SM, issue_interval=step, issue_width=width, scheduling=scheduling)
+    job = Job(tuple(body) * repeats, blocks * warps_per_block, warps_per_block, 300, chains)
+    result = run(sm, job)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_engine, "state_size", lambda *sizes: 0)  # no state is compared
+        whole = run(sm, job)
+    assert np.array_equal(result.begin, whole.begin) and np.array_equal(result.end, whole.end)
+
+
+def test_periods_are_skipped():
+    """Ten million iterations of 16 warps would take seconds."""
+    begin = time.process_time()
+    end = run(SM, Job((ADD, LOAD), 16, 4, 10**7)).end
+    assert end.max() == pytest.approx(10**7 * 30, rel=0.01)
+    assert time.process_time() - begin < 1

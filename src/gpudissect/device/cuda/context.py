@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gpudissect.device.cuda.compile import Compiler, choose_arch, supported_archs
 from gpudissect.device.cuda.driver import check, start_driver
 from gpudissect.device.cuda.memory import Arena, ClearingTimer
+from gpudissect.device.cuda.waiting import StreamWaiter
 from gpudissect.errors import DeviceError, KernelFailed, OutOfMemory
 from gpudissect.units import MIB, format_bytes
 
@@ -49,6 +50,7 @@ class CudaContext:
         self._kernels: dict[tuple[str, ...], Kernel] = {}
         self._textures: list[Any] = []
         self._timed_out = False
+        self._waiter = StreamWaiter(self.driver)
         bus_bits, clock_khz = int(self.properties.global_memory_bus_width), int(self.properties.memory_clock_rate)
         self._clearing = ClearingTimer(2 * 1000 * clock_khz * bus_bits / 8)  # two transfers a clock
 
@@ -196,19 +198,11 @@ class CudaContext:
 
     def wait(self, seconds: float, stream: Any = None) -> None:
         """Wait for a stream, the context's own by default. Raises `KernelFailed`, also after so many `seconds`."""
-        not_ready = self.driver.CUresult.CUDA_ERROR_NOT_READY
-        begin = time.perf_counter()
-        while True:
-            (status,) = self.driver.cuStreamQuery(self._stream if stream is None else stream)
-            if status != not_ready:
-                self.check(status, "a kernel failed", KernelFailed)
-                return
-            waited = time.perf_counter() - begin
-            if waited > seconds:
-                self._timed_out = True
-                raise KernelFailed(f"a kernel did not finish within {seconds:.0f} s; the GPU may need a new process")
-            if waited > 2e-3:
-                time.sleep(min(waited / 20, 0.05))
+        status = self._waiter.wait(self._stream if stream is None else stream, seconds)
+        if status is None:
+            self._timed_out = True
+            raise KernelFailed(f"a kernel did not finish within {seconds:.0f} s; the GPU may need a new process")
+        self.check(status, "a kernel failed", KernelFailed)
 
     @property
     def has_timed_out(self) -> bool:
@@ -229,6 +223,7 @@ class CudaContext:
         for texture in self._textures:
             self.driver.cuTexObjectDestroy(texture)
         self._textures.clear()
+        self._waiter.close()
         self.stream.close()
 
     @property

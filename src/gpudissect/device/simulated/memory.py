@@ -26,12 +26,21 @@ class Chunk:
     cycles: NDArray[np.float64]  # (n,) latencies with noise (and the timer's cost), not yet rounded by the clock
 
 
+class Stopped(Exception):
+    """A chase was given up because `Memory.stopped` was set."""
+
+
 class Memory:
-    """A simulated memory, reused for one chase after another."""
+    """A simulated memory, reused for one chase after another, each of one thread.
+
+    Another thread may set `stopped`; the chase then raises `Stopped` before its next chunk.
+    """
 
     def __init__(self, model: HierarchyModel, noise: Noise) -> None:
+        self.stopped = False
         self._model = model
         self._noise = noise
+        self._offsets = lru_cache(maxsize=2)(_offsets)  # chases often repeat an order
         self._levels = np.empty(CHUNK_ACCESSES, dtype=np.int8)
         self._latencies = np.empty(CHUNK_ACCESSES, dtype=np.float64)
 
@@ -41,7 +50,7 @@ class Memory:
         Its digest and the noise's seed determine all randomness. `timer`: cycles that timing one access adds, not used
         with whole laps; `extra`: cycles added to the latency of every access.
         """
-        chain = _offsets(chase.order)
+        chain = self._offsets(chase.order)
         timed = self._timed(chase, chain, digest, extra + (0.0 if chase.timing is Timing.LAP else timer))
         match chase.timing:
             case Timing.EACH:
@@ -64,7 +73,7 @@ class Memory:
         if self._noise.other_users and Path.GLOBAL_L2 in self._model.hierarchy.routes:
             self._untimed(Path.GLOBAL_L2, self._offsets_of_others(chase, clock), 1, Actor())
         for prior in chase.before:
-            offsets = _offsets(prior.order) + region(chase, prior.path)
+            offsets = self._offsets(prior.order) + region(chase, prior.path)
             self._untimed(prior.path, offsets, prior.laps, Actor(prior.sm, prior.warp))
         chain = chain + region(chase, chase.path) if chase.before else chain
         actor = Actor(first_sm=chase.sm or 0)
@@ -72,7 +81,7 @@ class Memory:
         noise = self._noise
         settings = np.array([noise.jitter, noise.outliers, OUTLIER_MEAN, noise.drift, DRIFT_PERIOD, phase])
         draws = np.array([clock], dtype=np.uint64)
-        for first, n in _chunks(chase.laps * chain.size):
+        for first, n in self._chunks(chase.laps * chain.size):
             latencies = self._latencies[:n]
             position = self._model.walk(chase.path, chain, position, self._levels[:n], latencies, actor)
             disturb(latencies, timer, settings, draws, first)
@@ -88,9 +97,16 @@ class Memory:
     def _untimed(self, path: Path, chain: NDArray[np.int64], laps: int, actor: Actor) -> int:
         """Run untimed laps; returns the position of the next access."""
         position = 0
-        for _, n in _chunks(laps * chain.size):
+        for _, n in self._chunks(laps * chain.size):
             position = self._model.walk(path, chain, position, self._levels[:n], self._latencies[:0], actor)
         return position
+
+    def _chunks(self, total: int) -> Iterator[tuple[int, int]]:
+        """Start and length of the chunks of `total` accesses. Raises `Stopped`."""
+        for first in range(0, total, CHUNK_ACCESSES):
+            if self.stopped:
+                raise Stopped
+            yield first, min(CHUNK_ACCESSES, total - first)
 
 
 def region(chase: Chase, path: Path) -> int:
@@ -118,7 +134,9 @@ def _each(chase: Chase, chain: NDArray[np.int64], chunks: Iterator[Chunk]) -> di
         cycles[done : done + read.size] = read
         done += read.size
     visited = chain if picks is None else chain[picks]
-    return {"offsets": np.tile(visited, chase.laps), "cycles": cycles}
+    offsets = np.empty_like(cycles)
+    offsets.reshape(chase.laps, -1)[:] = visited
+    return {"offsets": offsets, "cycles": cycles}
 
 
 def _lap(chase: Chase, chain: NDArray[np.int64], chunks: Iterator[Chunk]) -> dict[str, Array]:
@@ -152,12 +170,6 @@ def _read(chunks: Iterator[Chunk]) -> Iterator[tuple[int, NDArray[np.int64]]]:
         yield chunk.first, part
 
 
-def _chunks(total: int) -> Iterator[tuple[int, int]]:
-    """Start and length of the chunks of `total` accesses."""
-    for first in range(0, total, CHUNK_ACCESSES):
-        yield first, min(CHUNK_ACCESSES, total - first)
-
-
 def _laps(first: int, n: int, count: int) -> tuple[slice, NDArray[np.int64]]:
     """The laps of n accesses from number `first` on, and where among them each begins."""
     laps = np.arange(first // count, (first + n - 1) // count + 1)
@@ -171,7 +183,6 @@ def _picked(picks: NDArray[np.int64], count: int, first: int, n: int) -> NDArray
     return numbers[(numbers >= 0) & (numbers < n)]
 
 
-@lru_cache(maxsize=2)
 def _offsets(order: Order) -> NDArray[np.int64]:
-    """The offsets of an order, in an array for the compiled loop. Chases often repeat an order."""
+    """The offsets of an order, in an array for the compiled loop."""
     return np.array(order.offsets(), dtype=np.int64)

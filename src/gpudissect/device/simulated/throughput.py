@@ -6,6 +6,7 @@ with most blocks; of bandwidth that all SMs share it gets its share of the runni
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from threading import Lock
 
 import numpy as np
 
@@ -80,6 +81,7 @@ class SimulatedSms:
     shared: tuple[int, int]  # bytes of shared memory of an SM and of a block
     limits: Mapping[Path, int]  # bytes per path
     _repeated: dict[Mix, Run] = field(default_factory=dict, repr=False, compare=False)
+    _lock: Lock = field(default_factory=Lock, repr=False, compare=False)  # of writing to `_repeated`
 
     def run(self, workload: Mix | Stream | Launch, seed: int) -> dict[str, Array]:
         """The arrays of a workload's trace; `seed` and that of the noise determine all randomness.
@@ -126,9 +128,10 @@ class SimulatedSms:
         job = Job(costs, mix.warps, per_block, mix.iterations, mix.ilp, blocks, mix.sampled)
         run = run_long(self.processor, job, MAX_SAMPLED_ISSUES if mix.sampled else MAX_MIX_ISSUES, seed)
         if not any(cost.queue is not None and cost.queue.is_random for cost in costs):
-            if len(self._repeated) == MAX_KEPT:
-                self._repeated.pop(next(iter(self._repeated)))
-            self._repeated[mix] = run
+            with self._lock:
+                if len(self._repeated) == MAX_KEPT:
+                    self._repeated.pop(next(iter(self._repeated)))
+                self._repeated[mix] = run
         return run
 
     def _check_mix(self, mix: Mix) -> None:

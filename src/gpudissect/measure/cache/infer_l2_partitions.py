@@ -267,6 +267,9 @@ def _explained_share(residual: Matrix, matrix: Matrix) -> float | None:
 
 
 def _leading_component(matrix: Matrix) -> Vector:
-    """Over the SMs, the leading singular vector of the residual of the additive model."""
-    left, _, _ = np.linalg.svd(fit_additive(matrix).residual, full_matrices=False)
-    return np.asarray(left[:, 0])
+    """Over the SMs, the leading singular vector of the residual of the additive model.
+
+    It is the leading eigenvector of the products of the SMs' rows: there are far fewer SMs than lines.
+    """
+    residual = fit_additive(matrix).residual
+    return np.asarray(np.linalg.eigh(residual @ residual.T).eigenvectors[:, -1])

@@ -178,57 +178,63 @@ class _Run(NamedTuple):
         return self._walk(order, start)[0]
 
 
-_Place = tuple[int, list[int]] | None
-
-
-class _Hypothesis(NamedTuple):
-    """Choices so far, and where each run is: position of its last miss and lines of the ways; None after its end."""
-
-    score: float
-    order: tuple[int, ...]
-    places: tuple[_Place, ...]
-
-
-def _decode(runs: Sequence[_Run], ways: int, period: int, floor: float) -> _Hypothesis | None:
+def _decode(runs: Sequence[_Run], ways: int, period: int, floor: float) -> tuple[int, ...] | None:
     """The likeliest victims of runs that all begin at the same place, with this period, by a beam search.
 
-    None if every hypothesis falls below `floor` (nats). The victims of a run end with `period`.
+    None if every hypothesis falls below `floor` (nats). The victims of a run end with `period`. All hypotheses of a
+    step are computed at once: `scores` (beam,), `orders` (beam, victims so far), and for each run `positions` (beam,),
+    of the last miss, and `contents` (beam, ways), the lines of the ways.
     """
-    score = sum(run.fill + run.misses[run.start] for run in runs)
-    beam = [_Hypothesis(score, (), tuple((run.start, list(range(ways))) for run in runs))]
+    scores = np.array([sum(run.fill + run.misses[run.start] for run in runs)], dtype=np.float64)
+    orders = np.zeros((1, 0), dtype=np.int64)
+    positions = [np.array([run.start]) for run in runs]
+    contents = [np.arange(ways)[None] for _ in runs]
+    steps = [_Steps.of(run) for run in runs]
     for count in range(MAX_VICTIMS):
-        if not any(beam[0].places) or (count >= period and len(beam) == 1):
+        ended = all(position[0] == each.end for position, each in zip(positions, steps, strict=True))
+        if ended or (count >= period and scores.size == 1):
             break
-        grown = [
-            _replace(runs, hypothesis, way)
-            for hypothesis in beam
-            for way in ((hypothesis.order[count % period],) if count >= period else range(1, ways + 1))
-        ]
-        lowest = max(floor, max(one.score for one in grown) - MAX_LAG_NATS)
-        beam = sorted((one for one in grown if one.score >= lowest), key=lambda one: -one.score)[:BEAM]
-        if not beam:
+        free = np.broadcast_to(np.arange(ways), (scores.size, ways))
+        choices = orders[:, [count % period]] if count >= period else free
+        grown, following = scores[:, None], []
+        for each, position, content in zip(steps, positions, contents, strict=True):
+            next_misses, gained = each.advance(position, np.take_along_axis(content, choices, axis=1))
+            following.append(next_misses.ravel())
+            grown = grown + gained
+        flat = grown.ravel()
+        kept = np.flatnonzero(flat >= max(floor, flat.max() - MAX_LAG_NATS))
+        kept = kept[np.argsort(-flat[kept], kind="stable")][:BEAM]
+        if not kept.size:
             return None
-    return beam[0]
+        parents, victims = kept // choices.shape[1], choices.ravel()[kept]
+        scores, orders = flat[kept], np.column_stack([orders[parents], victims])
+        for run, each in enumerate(steps):
+            contents[run] = contents[run][parents]
+            contents[run][np.arange(kept.size), victims] = each.lines[positions[run][parents]]
+            positions[run] = following[run][kept]
+    return tuple((orders[0] + 1).tolist())
 
 
-def _replace(runs: Sequence[_Run], hypothesis: _Hypothesis, way: int) -> _Hypothesis:
-    """The hypothesis with one more victim in every run."""
-    score = hypothesis.score
-    places: list[_Place] = []
-    for run, place in zip(runs, hypothesis.places, strict=True):
-        if place is None:
-            places.append(None)
-            continue
-        position, contents = place
-        following, gained = run.advance(position, contents[way - 1])
-        score += gained
-        if following == len(run.lines):
-            places.append(None)
-            continue
-        contents = contents.copy()
-        contents[way - 1] = run.lines[position]
-        places.append((following, contents))
-    return _Hypothesis(score, (*hypothesis.order, way), tuple(places))
+class _Steps(NamedTuple):
+    """A run as arrays, with one more position: its end, where nothing more is gained."""
+
+    lines: Array
+    hits: NDArray[np.float64]
+    misses: NDArray[np.float64]
+    next_access: Array
+    end: int
+
+    @classmethod
+    def of(cls, run: _Run) -> _Steps:
+        """Of a run."""
+        end = len(run.lines)
+        return cls(np.array([*run.lines, 0]), run.hits, np.array([*run.misses, 0.0]), np.array(run.next_access), end)
+
+    def advance(self, positions: Array, victims: Array) -> tuple[Array, NDArray[np.float64]]:
+        """As `_Run.advance`, for positions (n,) and victims (n, m)."""
+        after = np.minimum(positions + 1, self.end)[:, None]
+        following = self.next_access[after, victims]
+        return following, self.hits[following] - self.hits[after] + self.misses[following]
 
 
 def _agreeing_periods(victims: Sequence[int]) -> list[int]:
@@ -251,11 +257,11 @@ def _with_restarts(runs: Sequence[_Run], ways: int, rival: float) -> OrderFit | 
     common = _decode(runs, ways, MAX_VICTIMS, floor)
     if common is None:
         return None
-    length = len(common.order)
-    orders = [common.order]
-    for period in _agreeing_periods(common.order):
+    length = len(common)
+    orders = [common]
+    for period in _agreeing_periods(common):
         found = _decode(runs, ways, period, floor)
-        orders += [found.order[:period]] if found is not None else []
+        orders += [found[:period]] if found is not None else []
     leads = [sum(run.score(order, 0) for run in runs) - len(order) * log(ways) - rival for order in orders]
     lead, order = max(zip(leads, orders, strict=True))
     return OrderFit(order, (0,) * len(runs), lead, length / len(order)) if lead >= MIN_LEAD_NATS else None
@@ -278,9 +284,9 @@ def _without_restarts(
         victims = infer_victims(observation, ways, misread).ways.tolist()
         for period in _agreeing_periods(victims):
             found = _decode([base], ways, period, -np.inf)
-            if found is None or len(found.order) < period:
+            if found is None or len(found) < period:
                 continue
-            order = found.order[:period]
+            order = found[:period]
             scores = np.array([[run.score(order, start) for start in range(period)] for run in runs])
             cost = period * log(ways) + (len(runs) - 1) * log(period)
             lead = float(scores.max(axis=1).sum()) - cost - rival

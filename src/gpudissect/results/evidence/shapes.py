@@ -111,8 +111,9 @@ def sm_map(element: str, chases: Chases, max_cells: int) -> Series | None:
         return None
     sms = sorted(visits)
     hits = LatencyMap.from_laps([visits[sm][1].cycles.reshape(visits[sm][0].laps, -1) for sm in sms]).hits
-    left, _, right = np.linalg.svd(fit_additive(hits).residual, full_matrices=False)
-    order = np.argsort(right[0] if left[0, 0] >= 0 else -right[0], kind="stable")
+    residual = fit_additive(hits).residual
+    leading = np.linalg.eigh(residual @ residual.T).eigenvectors[:, -1]  # singular vector over the SMs
+    order = np.argsort((leading if leading[0] >= 0 else -leading) @ residual, kind="stable")
     lines = order[:: -(-hits.size // max_cells)]
     columns = {
         "sm": np.repeat(sms, lines.size),

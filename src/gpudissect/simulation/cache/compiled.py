@@ -11,9 +11,10 @@ import ctypes
 import hashlib
 import inspect
 import os
+import subprocess
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import cache, cached_property, wraps
+from functools import cache, cached_property, partial, wraps
 from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
@@ -36,7 +37,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # count references to arrays either, which took two thirds of the time.
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _RESULTS: dict[str, Any] = {"int64": ctypes.c_int64, "float64": ctypes.c_double, "none": ctypes.c_void_p}
+MAX_WAIT_S = 60  # for another process that compiles
 _lock = Lock()
+_elsewhere: dict[str, subprocess.Popen[bytes]] = {}  # processes that compile, by the names of their files
 
 
 class Arrays(NamedTuple):
@@ -72,7 +75,7 @@ def compiled(function: Function) -> Function:
     Arguments are numbers, arrays and tuples of these. The function is compiled for each combination of argument types.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
-        return function
+        return wraps(function)(lambda *arguments: function(*_plain(arguments)))  # type: ignore[return-value]
     linked: dict[str, Callable[[list[Any]], Any]] = {}
 
     @wraps(function)
@@ -82,33 +85,68 @@ def compiled(function: Function) -> Function:
         key = " ".join(types)
         with _lock:
             if key not in linked:
-                linked[key] = _load(_cached_machine_code(function, arguments, key), values)
+                linked[key] = _load_cached(function, _plain(arguments), key, values)
         return linked[key](values)
 
     return call  # type: ignore[return-value]
 
 
+def _load_cached(
+    function: Callable[..., Any], arguments: tuple[Any, ...], key: str, values: Iterable[Any]
+) -> Callable[[list[Any]], Any]:
+    """A compiled function that takes flat arguments of the types of `values`; `key`: see `_cached_machine_code`."""
+    return _load(_cached_machine_code(function, arguments, key), values)
+
+
+def with_first(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
+    """A compiled function with its first arguments, which are converted once for many calls."""
+    return partial(function, _Repeated(*arguments))
+
+
+class _Repeated:
+    """Consecutive arguments that many calls share, converted."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments = arguments
+        self.types, self.values = list[str](), list[Any]()
+        _flatten(arguments, self.types, self.values)
+
+
+def _plain(arguments: Iterable[Any]) -> tuple[Any, ...]:
+    """Arguments, with those that are repeated in their places."""
+    return tuple(one for each in arguments for one in (each.arguments if isinstance(each, _Repeated) else (each,)))
+
+
 def _flatten(arguments: Iterable[Any], types: list[str], values: list[Any]) -> None:
     """Append types and values as numba passes them; arrays: two nulls, size, item size, address, shape, strides."""
     for each in arguments:
-        if isinstance(each, tuple):
+        if isinstance(each, np.ndarray):
+            types.append(_array_type(each.dtype, each.ndim, each.flags.c_contiguous, each.flags.writeable))
+            values += (0, 0, each.size, each.itemsize, each.ctypes.data, *each.shape, *each.strides)
+        elif isinstance(each, _Repeated):
+            types += each.types
+            values += each.values
+        elif isinstance(each, tuple):
             types.append("(")
             _flatten(each, types, values)
             types.append(")")
-        elif isinstance(each, np.ndarray):
-            types.append(f"{each.dtype.str}{each.ndim}{each.flags.c_contiguous:d}{each.flags.writeable:d}")
-            values += (0, 0, each.size, each.itemsize, each.ctypes.data, *each.shape, *each.strides)
         else:
             types.append(np.dtype(type(each)).str)
             values.append(float(each) if isinstance(each, float) else int(each))
 
 
+@cache
+def _array_type(dtype: np.dtype[Any], dimensions: int, contiguous: bool, writeable: bool) -> str:
+    return f"{dtype.str}{dimensions}{contiguous:d}{writeable:d}"
+
+
 def _cached_machine_code(function: Callable[..., Any], arguments: tuple[Any, ...], key: str) -> bytes:
     """The machine code of a function, from the cache or compiled. `key`: types of its arguments, see `_flatten`."""
-    source = Path(inspect.getfile(function))
-    folder = _cache_folder(source.parent / "__pycache__")
-    name = hashlib.sha256(f"{_build_id(source.parent)} {key}".encode()).hexdigest()[:16]
-    file = folder and folder / f"{source.stem}.{function.__name__}-{name}.o"
+    folder, name = _place(function)
+    file = folder and folder / f"{name}{hashlib.sha256(key.encode()).hexdigest()[:8]}.o"
+    if file and not file.exists() and (process := _elsewhere.pop(name, None)):
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(MAX_WAIT_S)
     if file and file.exists():
         return file.read_bytes()
     code = _compile(function, arguments)
@@ -118,6 +156,26 @@ def _cached_machine_code(function: Callable[..., Any], arguments: tuple[Any, ...
             part.write_bytes(code)
             part.replace(file)
     return code
+
+
+def _place(function: Callable[..., Any]) -> tuple[Path | None, str]:
+    """Folder of the cached machine code of a function, and how the names of its files begin."""
+    source = Path(inspect.getfile(function))
+    build = hashlib.sha256(_build_id(source.parent).encode()).hexdigest()[:8]
+    return _cache_folder(source.parent / "__pycache__"), f"{source.stem}.{function.__name__}-{build}"
+
+
+def is_missing(function: Callable[..., Any]) -> bool:
+    """Whether a function that is to be compiled has no machine code in the cache, though there is a cache."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+        return False
+    folder, name = _place(inspect.unwrap(function))
+    return folder is not None and name not in _elsewhere and not any(folder.glob(f"{name}*.o"))
+
+
+def compile_elsewhere(function: Callable[..., Any], process: subprocess.Popen[bytes]) -> None:
+    """Leave the compilation of a function to a process: its first call waits for it."""
+    _elsewhere[_place(inspect.unwrap(function))[1]] = process
 
 
 @cache

@@ -28,7 +28,9 @@ with several copies a warp uses number ``warp mod copies`` (MT22 s4.6). The TLBs
 The first model ever compiles for some seconds.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -75,6 +77,7 @@ class HierarchyModel:
 
     def __init__(self, hierarchy: Hierarchy, seed: int = 0, sms: int = 1) -> None:
         from gpudissect.simulation.cache import _kernel, _pack
+        from gpudissect.simulation.cache.compiled import with_first
 
         check_hierarchy(hierarchy)
         self.hierarchy = hierarchy
@@ -94,7 +97,8 @@ class HierarchyModel:
         self._views = {view: len(arrays) + number for number, view in enumerate(views)}
         self._arrays = _pack.pack(arrays, views)
         self._reaches = [_pack.reach(arrays[number]) for number in (*range(len(arrays)), *(n for n, _ in views))]
-        self._programs: dict[tuple[Path, Actor], Program] = {}
+        self._programs: dict[tuple[Path, Actor], tuple[Program, Callable[..., Any]]] = {}
+        self._reset_arrays = with_first(_kernel.reset, self._arrays)
         self._end = NOWHERE
         banks = hierarchy.rows.banks if hierarchy.rows is not None else 0
         self._state = np.zeros(_kernel.S_SIZE + banks, dtype=np.int64)
@@ -104,7 +108,7 @@ class HierarchyModel:
         """Empty every cache and TLB; restart the random policies from `seed`; memory ends at byte `end`."""
         from gpudissect.simulation.cache import _kernel, _pack
 
-        _kernel.reset(self._arrays)
+        self._reset_arrays()
         _pack.seed_draws(self._arrays, seed)
         self._state[:] = 0
         self._state[_kernel.S_HIGHEST] = -NOWHERE
@@ -132,11 +136,11 @@ class HierarchyModel:
 
         Returns the position of the next access.
         """
-        from gpudissect.simulation.cache._kernel import P_END, walk
+        from gpudissect.simulation.cache._kernel import P_END
 
-        program = self._program(path, actor)
+        program, run = self._program(path, actor)
         program[-1][P_END] = self._end
-        end = int(walk(self._arrays, *program, self._state, chain, position, levels, latencies))
+        end = int(run(chain, position, levels, latencies))
         if self.hierarchy.distance is not None and latencies.size:
             visited = chain[(position + np.arange(levels.size)) % chain.size]
             latencies += self._distances(self.hierarchy.distance, path, visited, levels, actor)
@@ -146,7 +150,7 @@ class HierarchyModel:
         """End of the offsets that can be simulated on a route (line numbers have 31 bits)."""
         from gpudissect.simulation.cache._kernel import PAGE_WALK
 
-        steps = self._program(path, DEFAULT_ACTOR)[0].tolist()
+        steps = self._program(path, DEFAULT_ACTOR)[0][0].tolist()
         return min((self._reaches[array] for kind, array, _, _ in steps if kind != PAGE_WALK), default=NOWHERE)
 
     def _distances(
@@ -167,9 +171,14 @@ class HierarchyModel:
             cycles += np.array(distance.by_slice)[first + numbers]
         return np.where(levels >= caches.index(distance.cache), cycles, 0.0)
 
-    def _program(self, path: Path, actor: Actor) -> Program:
+    def _program(self, path: Path, actor: Actor) -> tuple[Program, Callable[..., Any]]:
+        """The program of a route for one actor, and `_kernel.walk` with its arguments before the chain."""
+        from gpudissect.simulation.cache._kernel import walk
+        from gpudissect.simulation.cache.compiled import with_first
+
         if (path, actor) not in self._programs:
-            self._programs[path, actor] = self._compile(self.hierarchy.routes[path], actor)
+            program = self._compile(self.hierarchy.routes[path], actor)
+            self._programs[path, actor] = program, with_first(walk, self._arrays, *program, self._state)
         return self._programs[path, actor]
 
     def _number(self, name: str, actor: Actor) -> int:

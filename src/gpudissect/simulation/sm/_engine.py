@@ -2,6 +2,9 @@
 
 Time advances from one cycle at which a scheduler may issue to the next. All state is in flat arrays of the caller;
 their columns have names here.
+
+Without random service times a run becomes periodic: once all state is as before but for the time and the iterations,
+further periods are skipped. The result is the same as without it.
 """
 
 import math
@@ -9,12 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpudissect.simulation.cache.compiled import F64, I64, U64, compiled, inlined, uniform
+from gpudissect.simulation.cache.compiled import F64, I64, U64, called, compiled, inlined, uniform
 
 Int = int | np.int64
 Float = float | np.float64
 
 NEVER = 1 << 60
+MAX_CHECKS = 32  # comparisons of the state before a run counts as not periodic
 
 # Columns of an operation.
 (UNIT, INTERVAL, LATENCY, CORE_LATENCY, IS_CORE, SLOTS, BARRIER, QUEUE, SERVICE, VARIABILITY, AWAITED) = range(11)
@@ -46,7 +50,7 @@ R_BEGIN, R_END, R_SIZE = range(3)
 
 
 class State(NamedTuple):
-    """The arrays of a run, zeros at first unless noted; the last three and `job` are modified."""
+    """The arrays of a run, zeros at first unless noted; the last four and `job` are modified."""
 
     machine: I64  # (M_SIZE,), see the M_ names
     job: I64  # (J_SIZE,), see the J_ names
@@ -61,6 +65,7 @@ class State(NamedTuple):
     records: I64  # (warps of all blocks, R_SIZE), out
     draws: U64  # (D_SIZE,), D_STATE: seed
     samples: I64  # (bins,), out: number of timed accesses by cycles, the last bin for as many or more
+    states: F64  # (2, state_size), of `_write_state`: now and earlier; or (2, 0), so that no periods are skipped
 
 
 @inlined
@@ -134,7 +139,7 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> np.int64:
 
     Returns its issue cycles, negative if all schedulers share the pipe.
     """
-    machine, job, operations, body, warps, ready, residents, schedulers, units, queues, _, draws, samples = state
+    machine, job, operations, body, warps, ready, residents, schedulers, units, queues, _, draws, samples, _ = state
     position, chain = warps[w, W_POSITION], warps[w, W_CHAIN]
     operation = body[position]
     count, step = machine[M_SCHEDULERS], machine[M_STEP]
@@ -229,21 +234,109 @@ def _end_block(state: State, resident: Int) -> None:
         _wake(state.schedulers, w, begin, machine[M_SCHEDULERS], machine[M_STEP])
 
 
+def state_size(warps: int, chains: int, residents: int, schedulers: int, units: int, queues: int) -> int:
+    """Numbers in one of `State.states`."""
+    return 1 + warps * (4 + chains) + residents * B_SIZE + schedulers * S_SIZE + units + queues
+
+
+@called
+def _write_state(state: State, t: Int, next_scheduler: Int, values: F64) -> None:
+    """Write the state at cycle `t` relative to that cycle: what has passed is equivalent, as nothing waits for it.
+
+    The iterations of the warps come last: states that differ in these only have the same future.
+    """
+    _, job, _, _, warps, ready, residents, schedulers, units, queues, _, _, _, _ = state
+    values[0] = next_scheduler
+    place = 1
+    for w in range(job[J_WARPS]):
+        values[place], values[place + 1] = warps[w, W_POSITION], warps[w, W_CHAIN]
+        values[place + 2] = NEVER if warps[w, W_AT] >= NEVER else max(warps[w, W_AT] - t, 0)
+        values[values.size - job[J_WARPS] + w] = warps[w, W_ITERATION]
+        place += 3
+        runs = warps[w, W_ITERATION] < job[J_ITERATIONS]
+        for chain in range(job[J_CHAINS]):
+            values[place] = max(ready[w, chain] - t, 0) if runs else 0
+            place += 1
+    for s in range(schedulers.shape[0]):
+        values[place] = NEVER if schedulers[s, S_NEXT] >= NEVER else schedulers[s, S_NEXT] - t
+        values[place + 1], values[place + 2] = max(schedulers[s, S_FREE] - t, 0), schedulers[s, S_LAST]
+        place += 3
+    for resident in range(residents.shape[0]):
+        values[place], values[place + 1] = residents[resident, B_LEFT], residents[resident, B_ARRIVED]
+        place += 2
+    for times in (units, queues):
+        for number in range(times.size):
+            values[place] = max(times[number] - t, 0.0)
+            place += 1
+
+
+@called
+def _are_same(states: F64, warps: Int) -> bool:
+    """Whether two states differ in the iterations of the warps only."""
+    differences = 0
+    for place in range(states.shape[1] - warps):
+        differences += states[0, place] != states[1, place]
+    return differences == 0
+
+
+@called
+def _skip_periods(state: State, period: Int) -> Int:
+    """Skip as many periods of so many cycles as end no warp; returns the cycles skipped."""
+    _, job, _, _, warps, ready, _, schedulers, units, queues, _, _, _, states = state
+    start = states.shape[1] - job[J_WARPS]
+    count = np.int64(NEVER)
+    for w in range(job[J_WARPS]):
+        gain = warps[w, W_ITERATION] - np.int64(states[1, start + w])
+        if gain > 0:
+            count = min(count, (job[J_ITERATIONS] - 1 - warps[w, W_ITERATION]) // gain)
+    if count <= 0 or count >= NEVER:
+        return np.int64(0)
+    skipped = count * period
+    for w in range(job[J_WARPS]):
+        if warps[w, W_ITERATION] == job[J_ITERATIONS]:
+            continue
+        warps[w, W_ITERATION] += count * (warps[w, W_ITERATION] - np.int64(states[1, start + w]))
+        if warps[w, W_AT] < NEVER:
+            warps[w, W_AT] += skipped
+        for chain in range(job[J_CHAINS]):
+            ready[w, chain] += skipped
+    for s in range(schedulers.shape[0]):
+        if schedulers[s, S_NEXT] < NEVER:
+            schedulers[s, S_NEXT] += skipped
+        schedulers[s, S_FREE] += skipped
+    for unit in range(units.size):
+        units[unit] += skipped
+    for queue in range(queues.size):
+        queues[queue] += skipped
+    return skipped
+
+
 @compiled
 def simulate(state: State) -> None:
     """Run all blocks of a job on one SM."""
-    machine, job, operations, body, warps, ready, _, schedulers, _, _, _, _, _ = state
+    machine, job, operations, body, warps, ready, _, schedulers, _, _, _, _, _, states = state
     count, step, width = machine[M_SCHEDULERS], machine[M_STEP], machine[M_WIDTH]
     next_scheduler = np.int64(0)
     one_pipe = True
     for operation in body:
         one_pipe = one_pipe and operations[operation, UNIT] == operations[body[0], UNIT]
+    stored_at, checks, iteration = np.int64(0), np.int64(0), np.int64(0)  # each iteration of warp 0 ends with a check
     while True:
         t = schedulers[0, S_NEXT]
         for s in range(1, count):
             t = min(t, schedulers[s, S_NEXT])
         if t >= NEVER:
             return
+        if checks < MAX_CHECKS and states.size > 0 and warps[0, W_ITERATION] != iteration:
+            checks += 1
+            _write_state(state, t, next_scheduler, states[0])
+            if checks > 1 and (t - stored_at) % step == 0 and _are_same(states, job[J_WARPS]):
+                t += _skip_periods(state, t - stored_at)
+                checks = np.int64(0)
+            iteration = warps[0, W_ITERATION]
+            if checks & (checks - 1) == 0:  # powers of two: so the earlier state precedes a period of any length
+                _write_state(state, t, next_scheduler, states[1])
+                stored_at = t
         first = next_scheduler
         for k in range(count):
             s = (first + k) % count

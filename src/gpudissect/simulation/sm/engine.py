@@ -86,6 +86,8 @@ def run(processor: Processor, job: Job, seed: int = 0) -> Run:
     queues = list(dict.fromkeys(cost.queue.name for cost in kinds if cost.queue))
     operations = np.array([_row(processor, cost, queues) for cost in kinds], dtype=np.float64)
     body = np.array([kinds.index(cost) for cost in job.body], dtype=np.int64)
+    repeats = _repeats(body)
+    body = body[: body.size // repeats].copy()
 
     machine = np.zeros(engine.M_SIZE, dtype=np.int64)
     machine[engine.M_SCHEDULERS] = processor.schedulers
@@ -98,7 +100,7 @@ def run(processor: Processor, job: Job, seed: int = 0) -> Run:
     machine[engine.M_REPLACEMENT] = round(processor.launches.block_replacement)
     task = np.zeros(engine.J_SIZE, dtype=np.int64)
     task[engine.J_WARPS], task[engine.J_PER_BLOCK] = job.warps, job.warps_per_block
-    task[engine.J_CHAINS], task[engine.J_ITERATIONS] = job.chains, job.iterations
+    task[engine.J_CHAINS], task[engine.J_ITERATIONS] = job.chains, job.iterations * repeats
     task[engine.J_BLOCKS], task[engine.J_STARTED] = blocks, resident
     task[engine.J_SAMPLED] = job.sampled
 
@@ -115,9 +117,20 @@ def run(processor: Processor, job: Job, seed: int = 0) -> Run:
     draws = np.zeros(engine.D_SIZE, dtype=np.uint64)
     draws[engine.D_STATE] = seed
     samples = np.zeros(SAMPLE_BINS if job.sampled else 1, dtype=np.int64)
+    is_periodic = (
+        blocks == resident and not job.sampled and not any(cost.queue and cost.queue.is_random for cost in kinds)
+    )
+    sizes = (job.warps, job.chains, resident, processor.schedulers, units.size, served.size)
+    states = np.zeros((2, engine.state_size(*sizes) if is_periodic else 0))
     state = (warps, ready, residents, schedulers, units, served)
-    engine.simulate(engine.State(machine, task, operations, body, *state, records, draws, samples))
+    engine.simulate(engine.State(machine, task, operations, body, *state, records, draws, samples, states))
     return Run(records[:, engine.R_BEGIN].copy(), records[:, engine.R_END].copy(), samples)
+
+
+def _repeats(body: NDArray[np.int64]) -> int:
+    """How many times a body repeats its shortest part: iterations of that part are the same work."""
+    sizes = (size for size in range(1, body.size // 2 + 1) if body.size % size == 0)
+    return next((body.size // size for size in sizes if np.array_equal(body[size:], body[:-size])), 1)
 
 
 def run_long(processor: Processor, job: Job, max_instructions: int, seed: int = 0) -> Run:
