@@ -35,11 +35,10 @@ PAGE = ROOT / "docs" / "validation-explain.md"
 GPUS = {"h200": "H200", "h100": "H100"}
 GROUPS = (
     *("tuning", "held out", "development", "unseen", "second unseen", "third unseen", "fourth unseen", "fifth unseen"),
-    *("sixth unseen", "seventh unseen", "eighth unseen", "ninth unseen"),
+    *("sixth unseen", "seventh unseen", "eighth unseen", "ninth unseen", "tenth unseen"),
 )
 MAX_ERROR = 0.35
-"""Largest error of a predicted time, relative to the measured one, for all kernels except `BEYOND`."""
-BEYOND = frozenset(("motion_search", "spmv_thread_per_row"))
+"""Largest error of a predicted time, relative to the measured one."""
 MODELS = ("explain", "Volkov", "roofline")
 INTRODUCTION = """# Accuracy of predicted times
 
@@ -74,13 +73,15 @@ times on the H200.
 | seventh unseen, H200 | before the changes for this group | 20.3 % | 10.2 % | 69.6 % | 81 % |
 | seventh unseen, H100 | the same | 19.9 % | 9.0 % | 69.6 % | 95 % |
 | eighth unseen, H100 | after these changes | 19.9 % | 7.0 % | 44.6 % | 210 % |
-| **ninth unseen, H100** | **after those for the eighth group** | **17.2 %** | **14.1 %** | **31.7 %** | **67 %** |
+| ninth unseen, H100 | after those for the eighth group | 17.2 % | 14.1 % | 31.7 % | 67 % |
+| **tenth unseen, H100** | **after those for the ninth group** | **23.1 %** | **7.5 %** | **69.1 %** | **167 %** |
 
 The bracket of ±30 % around these first predictions contained 82 % (H200) and 84 % (H100) of the measured times of
 `third unseen`, 68 % and 85 % of `fourth unseen`, 75 % and 72 % of `fifth unseen`, 76 % of `sixth unseen`, 80 % of
-`seventh unseen`, 86 % of `eighth unseen` and 74 % of `ninth unseen`. The last two groups were recorded on the H100
-only. In each group the largest
-errors are those of a few kernels. Of the 12 kernels of `seventh unseen`, eight have a mean error of at most 18 %. The
+`seventh unseen`, 86 % of `eighth unseen`, 74 % of `ninth unseen` and 73 % of `tenth unseen`. The last three groups were
+recorded on the H100 only. In each group the largest errors are those of a few kernels.
+
+Of the 12 kernels of `seventh unseen`, eight have a mean error of at most 18 %. The
 other four: in `miller_rabin` (-76 %), diverged lanes call a compiler-generated function, which was counted as if the
 lanes had converged; in `bloom_insert` (-41 %), three of seven iterations of a loop were not counted;
 `block_sparse_multiply` (+30 %) and `haar_wavelet` (+37 %) keep the load/store pipe busier than the model allowed. Of
@@ -88,6 +89,10 @@ the 12 kernels of `eighth unseen`, ten have a mean error of at most 16 %, and `h
 `label_propagation` (+129 %), most loads and stores have a false predicate, which was not counted. Of the 12 kernels of
 `ninth unseen`, eleven have a mean error of at most 24 %; `semi_global_matching` has 41 %: its warps take one of two
 loops, and half of the simulated warps took none.
+
+Of the 12 kernels of `tenth unseen`, eight have a mean error of at most 11 %. The other four: in `hash_join` (+163 %), a loop whose test the assembler had copied was never entered; in
+`photon_transport` (-57 %), floating-point atomics crowd at a few slices of the L2; in `flash_attention` (-37 %), a loop
+of asynchronous copies was not counted; `bvh_refit` (-33 %) waits for fences.
 
 The changes in response to the third group: each simulated warp executes what a sampled warp executed (`cholesky`, where
 one warp of each block does most of the work, -38 %; `string_search`, +10 %); branches whose two directions were
@@ -148,19 +153,39 @@ The changes before and after the ninth group:
   counters of 15 kernels imply it (`sliding_maximum`, worst error from -44 to -33 %; `mri_q`, mean from 9 to 6 %).
 - `MATCH.ANY` takes as long as the recorded number of different values implies (`lz_matches`, from 45 to 12 %).
 
+The changes in response to the tenth group, most of them found in earlier kernels. Mean absolute errors on the H100:
+
+- At the pipes that the warps of an SM share, those of the oldest block come first, and the warps of a block take turns.
+  Each scheduler has a queue of 24 instructions. Probes on an H100 show both: of four blocks that keep shared memory
+  busy, the first ends after half of the time; two blocks advance evenly (`motion_search`, from 10 to 2 %; `aes`, 3 to 1 %;
+  `matrix_multiply_naive`, 9 to 3 %). Before, all warps took turns.
+- Whichever warp of a block is the first to load a new line waits for memory, not the one that was first when it was
+  recorded (`van_leer_advection`, from 22 to 6 %; `ctc_loss`, 24 to 17 %; `cross_entropy`, 14 to 9 %).
+- Slow paths of divisions and square roots are counted when a kernel is recorded (`cyclic_reduction`, from 26 to 5 %;
+  `kepler_orbits`, 13 to 3 %).
+- Products of 64-bit integers and asynchronous copies show how often code runs (`parse_decimal`, from 13 to 7 %). A loop
+  whose test the assembler has copied is entered if nothing else is known (`hash_join`, from 163 to 6 %).
+- A path of up to 14 000 instructions is simulated if all accesses are recorded, not 3000 (`linear_gelu`, where time was
+  extrapolated 13-fold, from 38 to 18 %; `top_k`, 10 to 3 %).
+- Atomics take turns at the busiest slice of the L2, of which hashed pairs of lines have one. Floating-point ones at one
+  sector take 2.4 times as long (`photon_transport`, from 57 to 6 %).
+
+Tensor cores lower the clock of an H100 from 1.98 to 1.76 GHz (`linear_gelu`, `flash_attention`). The model does not.
+
 Fitted to kernels: the cost of constant loads, the rate of scattered stores, the interval between lines from the L2, the
 rise of memory latency with load if reads and writes are mixed, the rise of the latency of the L2, the rate at which it
 returns lines that several SMs read, the number of bytes with the same home and refresh, the
-cycle in which operands are read, the issue order of a scheduler, and the depths of queues. Measured with probes or
+cycle in which operands are read, and the issue order of a scheduler for its own pipes. Measured with probes or
 counters on an H200, not by `discover`: the tag banks of the L1, the rate at which the L2 looks up lines, the rise of
 memory latency with load, the cycles of convergence barriers, and the spread of SMs; on an H100, the cost of loads of
-different constants and of stores of partial sectors. Guessed: the width of the link to the L2, the credit of an SM that
+different constants and of stores of partial sectors, the order at shared pipes and the depth of their queues, and the
+interval of floating-point atomics. Guessed: the width of the link to the L2, the credit of an SM that
 was idle, the cycles until operands of a store are read, and the cycles of the uniform and control units. No kernel
 executes texture loads.
 **The tables below are for the model after all changes.** Results: `docs/results/h200.json`, `docs/results/h100.json`.
 
-`explain` refuses none of these kernels. It refuses kernels with tensor copies (TMA). Errors of more than 35 % remain at
-some occupancies of {beyond}.
+`explain` refuses none of these kernels. It refuses kernels with tensor copies (TMA). No error exceeds
+35 %.
 
 Curves of the kernels of VV16: [chapter 3](validation-explain-vv16.md). Whether the named limiter is the true one:
 [true limiters](validation-limiters.md). At the end: kernels with
@@ -170,7 +195,7 @@ Published errors are not directly comparable, because kernels and GPUs differ:
 
 | predictor | method | kernels and GPUs | error |
 | --- | --- | --- | --- |
-| `explain` | simulated SM, measured values | these {kernels}, all occupancies | mean {mean}; last 12 unseen: 17 % |
+| `explain` | simulated SM, measured values | these {kernels}, all occupancies | mean {mean}; last 12 unseen: 23 % |
 | Huerta et al., MICRO 2025 | simulator of traces that models control bits | RTX A6000 | mean 14 % |
 | a pipeline model | analytic | 14 of Rodinia, over occupancies | mean 24 %; other models 27 to 136 % |
 | PPT-GPU, CAL 2019 | analytic models in a simulator | Rodinia, Parboil | within 10 % |
@@ -288,7 +313,6 @@ def page(rows: Sequence[Row]) -> str:
         kernels=len({row.kernel for row in rows}),
         points=points,
         mean=percent(float(every.mean())),
-        beyond=", ".join(f"`{name}`" for name in sorted(BEYOND)),
     )
     text += "\n## Absolute errors\n\n| GPU | kernels | model | mean | median | 90 % within | worst |\n"
     text += "| --- | --- | --- | --- | --- | --- | --- |\n"
@@ -346,8 +370,7 @@ def texts() -> dict[Path, str]:
     ]
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
         rows = list(pool.map(row_of, *zip(*jobs, strict=True)))
-    beyond = {row.kernel for row in rows if max(map(abs, row.errors["explain"])) > MAX_ERROR}
-    if beyond != BEYOND:
+    if beyond := {row.kernel for row in rows if max(map(abs, row.errors["explain"])) > MAX_ERROR}:
         raise SystemExit(f"errors of more than {MAX_ERROR:.0%}: {', '.join(sorted(beyond))}")
     return {PAGE: page(rows) + warpgroup_section()}
 

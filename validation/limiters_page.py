@@ -268,7 +268,7 @@ def page(found: Sequence[Judgement], spreads: Sequence[float]) -> str:
             text += summary(NAMES[gpu], occupancy, [j for j in judged if j.gpu == gpu and j.is_own in is_own])
     both = [(j.elasticities[LATENCY], j.slope) for j in found if j.slope is not None]
     skipped = [each for each in found if not each.is_judged]
-    later = {each.name for each in read_entries() if each.half not in FIRST}
+    later = {each.name for each in read_entries() if each.half not in FIRST} & {each.kernel for each in found}
     late = [each for each in judged if each.kernel in later]
     text += METHOD.format(
         true=TRUE,

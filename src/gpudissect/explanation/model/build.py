@@ -288,7 +288,9 @@ class _Builder:
             if count and not cost.is_measured:
                 names.setdefault(_cost_source(cost), set()).add(each.opcode)
         found = [f"{', '.join(sorted(opcodes))}: {source}" for source, opcodes in sorted(names.items())]
-        if self.assessment.program.slow_paths:
+        if self.assessment.program.slow_paths and not any(
+            count.slow for count in self.assessment.facts.counts.values()
+        ):
             found.append("divisions and square roots: of ordinary operands, without the compiler's slow paths")
         if ("hiding", "contention_rise") not in self.assessment.card.values:
             found.append("latency of device memory under load: as on an H200 ('gpudissect hide' measures it)")
