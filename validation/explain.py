@@ -81,18 +81,18 @@ The bracket of ±30 % around these first predictions contained 82 % (H200) and 8
 `seventh unseen`, 86 % of `eighth unseen`, 74 % of `ninth unseen` and 73 % of `tenth unseen`. The last three groups were
 recorded on the H100 only. In each group the largest errors are those of a few kernels.
 
-Of the 12 kernels of `seventh unseen`, eight have a mean error of at most 18 %. The other four: in `miller_rabin` (-76 %), diverged lanes call a compiler-generated function, which was counted as if the
-lanes had converged; in `bloom_insert` (-41 %), three of seven iterations of a loop were not counted;
-`block_sparse_multiply` (+30 %) and `haar_wavelet` (+37 %) keep the load/store pipe busier than the model allowed. Of
-the 12 kernels of `eighth unseen`, ten have a mean error of at most 16 %, and `huffman_decode` has 23 %. In
-`label_propagation` (+129 %), most loads and stores have a false predicate, which was not counted. Of the 12 kernels of
-`ninth unseen`, eleven have a mean error of at most 24 %; `semi_global_matching` has 41 %: its warps take one of two
-loops, and half of the simulated warps took none.
+Of the 12 kernels of `seventh unseen`, eight have a mean error of at most 18 %. The other four: in `miller_rabin` (-76
+%), diverged lanes call a compiler-generated function, which was counted as if the lanes had converged; in
+`bloom_insert` (-41 %), three of seven iterations of a loop were not counted; `block_sparse_multiply` (+30 %) and
+`haar_wavelet` (+37 %) keep the load/store pipe busier than the model allowed. Of the 12 kernels of `eighth unseen`, ten
+have a mean error of at most 16 %, and `huffman_decode` has 23 %. In `label_propagation` (+129 %), most loads and stores
+have a false predicate, which was not counted. Of the 12 kernels of `ninth unseen`, eleven have a mean error of at most
+24 %; `semi_global_matching` has 41 %: its warps take one of two loops, and half of the simulated warps took none.
 
-Of the 12 kernels of `tenth unseen`, eight have a mean error of at most 11 %. The other four: in `hash_join` (+163 %),
-a loop whose test the assembler had copied was never entered; in `photon_transport` (-57 %), floating-point atomics
-crowd at a few slices of the L2; in `flash_attention` (-37 %), a loop of asynchronous copies was not counted;
-`bvh_refit` (-33 %) waits for fences.
+Of the 12 kernels of `tenth unseen`, eight have a mean error of at most 11 %. The other four: in `hash_join` (+163 %), a
+loop whose test the assembler had copied was never entered; in `photon_transport` (-57 %), floating-point atomics crowd
+at a few slices of the L2; in `flash_attention` (-37 %), a loop of asynchronous copies was not counted; `bvh_refit` (-33
+%) waits for fences.
 
 The changes in response to the third group: each simulated warp executes what a sampled warp executed (`cholesky`, where
 one warp of each block does most of the work, -38 %; `string_search`, +10 %); branches whose two directions were
