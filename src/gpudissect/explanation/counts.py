@@ -149,7 +149,7 @@ class Sums:
     def solve(self, last: Collection[int] = ()) -> tuple[Count, ...]:
         """Each unknown: what the equations determine together is exact, the others are least squares within bounds.
 
-        Of equal sums, the estimate is that with the least of the unknowns `last`.
+        Unknowns of `last` weigh more in the sum that is least: loops are entered rather than repeated.
         """
         self.determine()
         value, every = self._middle()

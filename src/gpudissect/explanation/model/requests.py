@@ -178,8 +178,8 @@ def shared_units(addresses: Addresses, is_active: Bools, of: NDArray[np.int64], 
 def busiest_slice(shares: NDArray[np.float64]) -> float:
     """Share of the accesses at the busiest slice of the L2, the mean over several hashes; `shares`: see `shared_units`.
 
-    On an H100, reductions at random words of 32 lines take as long as if
-    they had 7.4 slices (`redg.random_rate` / `redg.word_rate` is 66).
+    On an H100, reductions at random words of 32 lines take as long as if they had 7.4 slices. `SLICES` is about
+    `redg.random_rate` / `redg.word_rate`, 66.
     """
     slices = np.random.default_rng(0).integers(SLICES, size=(HASHES, len(shares)))
     return float(np.mean([np.bincount(each, shares, SLICES).max() for each in slices]))
