@@ -142,6 +142,7 @@ def test_a_signal_whose_exception_an_import_loses_is_an_interrupt(monkeypatch, c
             raise ImportError("numpy cannot be imported") from None
 
     monkeypatch.setattr("gpudissect.device.kinds.list_devices", lost)
+    monkeypatch.setattr(interrupts, "_requested", False)  # so that it is restored
     assert main(["devices"]) == 130
     assert capsys.readouterr().err == "gpudissect: interrupted\n"
 
