@@ -162,13 +162,13 @@ The changes in response to the tenth group, most of them found in earlier kernel
 - Whichever warp of a block is the first to load a new line waits for memory, not the one that was first when it was
   recorded (`van_leer_advection`, from 22 to 6 %; `ctc_loss`, 24 to 17 %; `cross_entropy`, 14 to 9 %).
 - Slow paths of divisions and square roots are counted when a kernel is recorded (`cyclic_reduction`, from 26 to 5 %;
-  `kepler_orbits`, 13 to 3 %).
+  `kepler_orbits`, 13 to 3 %). The recordings on the H200 lack these counts.
 - Products of 64-bit integers and asynchronous copies show how often code runs (`parse_decimal`, from 13 to 7 %). A loop
   whose test the assembler has copied is entered if nothing else is known (`hash_join`, from 163 to 6 %).
 - A path of up to 14 000 instructions is simulated if all accesses are recorded, not 3000 (`linear_gelu`, where time was
   extrapolated 13-fold, from 38 to 18 %; `top_k`, 10 to 3 %).
 - Atomics take turns at the busiest slice of the L2, of which hashed pairs of lines have one. Floating-point ones at one
-  sector take 2.4 times as long (`photon_transport`, from 57 to 6 %).
+  sector take 2.4 times as long (`photon_transport`, from 57 to 5 %).
 
 Tensor cores lower the clock of an H100 from 1.98 to 1.76 GHz (`linear_gelu`, `flash_attention`). The model does not.
 

@@ -9,7 +9,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from gpudissect.explanation.counts import Count, Sums
 from gpudissect.explanation.evidence import PtxBlock, find_evidence, unrolled_loops
@@ -212,11 +211,10 @@ def _warps_of_functions(
     program: Program, threads: Sequence[Count], warps: Sequence[Count], origin: Sequence[PtxBlock | None]
 ) -> Iterator[tuple[int, Count]]:
     """Executions by warps of compiler-generated functions, which no PTX block counts: as diverged as their calls."""
-    blocks, entries = program.flow.blocks, (*program.flow.entries[1:], len(program.flow.blocks))
-    for entry, end in pairwise(entries):
-        calls = [number for number, block in enumerate(blocks) if block.callee == entry]
+    for function in program.flow.called:
+        calls = [number for number, block in enumerate(program.flow.blocks) if block.callee == function.start]
         called = sum(threads[number].value for number in calls)
-        for block in range(entry, end) if called else ():
+        for block in function if called else ():
             if origin[block] is None:
                 value = threads[block].value * sum(warps[number].value for number in calls) / called
                 yield block, Count(max(value, warps[block].low), warps[block].low, max(value, warps[block].high))

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 from gpudissect.explanation.counts import Count, Sums
 from gpudissect.explanation.instrument import LINES_FILE, BlockCount
@@ -34,8 +33,8 @@ class SlowCalls:
         """Blocks of the called functions, in the order of the control flow."""
         flow = self.program.flow
         callees = {flow.blocks[call].callee for call in self.counted}
-        ranges = [range(*ends) for ends in pairwise((*flow.entries[1:], len(flow.blocks))) if ends[0] in callees]
-        return tuple(number for number in flow.order if any(number in each for each in ranges))
+        functions = [each for each in flow.called if each.start in callees]
+        return tuple(number for number in flow.order if any(number in each for each in functions))
 
     @cached_property
     def counts(self) -> dict[int, SlowCount]:

@@ -48,6 +48,11 @@ class Flow:
     order: tuple[int, ...]
     dominator: tuple[int | None, ...]
 
+    @property
+    def called(self) -> tuple[range, ...]:
+        """The blocks of each function but the kernel."""
+        return tuple(range(*ends) for ends in pairwise((*self.entries[1:], len(self.blocks))))
+
     def dominates(self, first: int, block: int | None) -> bool:
         """Whether every path from the entry to `block` goes through block `first`."""
         while block is not None and block != first:

@@ -13,6 +13,7 @@ from gpudissect.explanation.model.executions import relative_executions
 from gpudissect.explanation.model.phases import no_events
 from gpudissect.explanation.model.walk import Path, _Walker, walk
 from gpudissect.explanation.packing import Trace
+from gpudissect.machine_code.flow import Block, Flow
 from tests.explanation.sources import NAMES
 from tests.explanation.test_mapping import UNDETERMINED, mapped
 
@@ -88,11 +89,8 @@ def test_warps_that_take_one_of_two_ways_take_it_as_often_as_they_did():
 
 
 def test_a_warp_that_executes_one_of_two_loops_enters_it_once():
-    ways = [
-        SimpleNamespace(start=n, end=n + 1, successors=after, callee=None)
-        for n, after in enumerate([(1, 2), (1,), (2,)])
-    ]
-    flow = SimpleNamespace(blocks=ways, entries=(0,), order=(0, 1, 2), predecessors=lambda: ((), (0, 1), (0, 2)))
+    ways = tuple(Block(n, n + 1, after) for n, after in enumerate([(1, 2), (1,), (2,)]))
+    flow = Flow((), ways, entries=(0,), order=(0, 1, 2), dominator=(0, 0, 0))
     loops = [SimpleNamespace(header=n, blocks={n}, latches=(n,), parent=None) for n in (1, 2)]
     program = SimpleNamespace(flow=flow, loops=SimpleNamespace(loops=loops, innermost=(None, 0, 1)), instructions=())
     threads = tuple(Count(value, value, value) for value in (1.0, 50.0, 50.0))

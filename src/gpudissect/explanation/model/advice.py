@@ -15,7 +15,6 @@ from gpudissect.explanation.model.advice_latency import fewer_barriers, fewer_wa
 from gpudissect.explanation.model.advice_memory import combined_atomics, fewer_passes, no_local_memory, reuse_in_block
 from gpudissect.explanation.model.advice_occupancy import fewer_blocks, more_blocks
 from gpudissect.explanation.model.advice_shared import fewer_retries
-from gpudissect.explanation.model.assess import MAX_PATH
 from gpudissect.explanation.model.requests import SECTOR, TAG_BANKS, Requests
 from gpudissect.explanation.model.trial import GLOBAL, Trial
 from gpudissect.explanation.model.walk import walk
@@ -90,7 +89,7 @@ def converged(trial: Trial) -> Iterator[Advice]:
     if not issued or WARP_SIZE * least / issued >= CONVERGED_THREADS:
         return
     fewer = replace(counts, warps=tuple(Count(each, each, each) for each in needed))
-    path = walk(trial.program, fewer, launch.blocks * launch.warps_per_block, MAX_PATH)
+    path = walk(trial.program, fewer, launch.blocks * launch.warps_per_block, assessment.facts.max_path)
     more = {
         index: warps[number] / needed[number]
         for number, block in enumerate(flow.blocks)

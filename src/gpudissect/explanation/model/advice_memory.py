@@ -196,15 +196,10 @@ def no_local_memory(trial: Trial) -> Iterator[Advice]:
 
 def _local_hits(trial: Trial, spills: Iterable[int]) -> list[str]:
     """Hit rates of loads from local memory; empty without loads, or without their addresses."""
-    found, sectors = trial.found.requests, trial.loaded_sectors()
-    weights = {index: sectors[index] for index in spills if sectors.get(index)}
-    total = sum(weights.values())
-    if not total or not trial.assessment.facts.warps:
+    rates = trial.hit_rates(trial.found.requests, set(spills)) if trial.assessment.facts.warps else None
+    if rates is None:
         return []
-    in_sm, in_l2 = (
-        sum(weight * getattr(found[index], level) for index, weight in weights.items()) / total
-        for level in ("in_sm", "in_l2")
-    )
+    in_sm, in_l2 = rates
     return [f"its loads: L1 {in_sm:.0%}, L2 {in_l2 - in_sm:.0%}, device memory {1 - in_l2:.0%}"]
 
 

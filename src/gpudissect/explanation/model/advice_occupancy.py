@@ -1,7 +1,7 @@
 """Changes of how many blocks an SM holds: more to hide latencies, or fewer so that their data stay in caches."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from gpudissect.explanation.listing import address_of, source_of
 from gpudissect.explanation.model.occupancy import (
@@ -12,7 +12,7 @@ from gpudissect.explanation.model.occupancy import (
     shared_of_block,
 )
 from gpudissect.explanation.model.predict import Prediction
-from gpudissect.explanation.model.requests import SECTOR, Requests
+from gpudissect.explanation.model.requests import SECTOR
 from gpudissect.explanation.model.trial import Trial
 from gpudissect.explanation.result import Advice
 from gpudissect.machine_code.accesses import most_live
@@ -82,16 +82,14 @@ def fewer_blocks(trial: Trial) -> Iterator[Advice]:
         return
     blocks = min(tried, key=lambda each: tried[each][0].nanoseconds)
     found, carveout, size = tried[blocks]
-    hits = [_hits(trial, each.requests) for each in (trial.found, found)]
+    hits = [trial.hit_rates(each.requests, each.requests) or (0.0, 0.0) for each in (trial.found, found)]
     if max(after - before for before, after in zip(*hits, strict=True)) < MIN_RISE:
         return
     warps, now = (each * launch.warps_per_block for each in (blocks, trial.resident))
     percent = 100 * carveout // card.shared_bytes  # the driver rounds up
     how = f"{format_bytes(size - shared)} more of dynamic shared memory per block and a" if size > shared else "a"
-    text = (
-        f"Run {warps} warps per SM instead of {now} ({blocks} blocks): use a grid of {blocks * card.sms} blocks and a "
-    )
-    text += f"grid-stride loop, or {how} preferred carveout of {percent}%"
+    text = f"Run {warps} warps per SM instead of {now} ({blocks} blocks): use a grid of {blocks * card.sms} blocks "
+    text += f"and a grid-stride loop, or {how} preferred carveout of {percent}%"
     names = "loads that hit the L1:", "loads that hit L1 or L2:"
     rises = [f"{name} {a:.0%} -> {b:.0%}" for name, a, b in zip(names, *hits, strict=True) if b - a >= MIN_RISE]
     evidence = [*rises, *local_footprint(trial, blocks)]
@@ -105,28 +103,15 @@ def fewer_blocks(trial: Trial) -> Iterator[Advice]:
 
 def local_footprint(trial: Trial, fewer: int | None = None) -> list[str]:
     """Local memory of all resident threads, and with `fewer` blocks on each SM, beside the L2; empty without any."""
-    stack, blocks = (
-        trial.program.kernel.stack_bytes,
-        min(trial.resident, math.ceil(trial.launch.blocks / trial.card.sms)),
-    )
+    stack = trial.program.kernel.stack_bytes
     if not stack:
         return []
+    blocks = min(trial.resident, math.ceil(trial.launch.blocks / trial.card.sms))
     of_block = trial.card.sms * trial.launch.warps_per_block * WARP_SIZE * stack
     sizes = [format_bytes_rounded(each * of_block) for each in (blocks, fewer) if each is not None]
     l2 = trial.card.values.get(("l2", "capacity"))
     beside = f" (L2 {format_bytes_rounded(l2)})" if l2 else ""
     return [f"local memory of all resident threads: {' -> '.join(sizes)}{beside}"]
-
-
-def _hits(trial: Trial, requests: Mapping[int, Requests]) -> tuple[float, float]:
-    """Shares of the sectors that loads request: those that hit the L1, and those that hit the L1 or the L2."""
-    weights = trial.loaded_sectors()
-    total = sum(weights.values()) or 1.0
-    in_sm, in_l2 = (
-        sum(weight * getattr(requests[index], level) for index, weight in weights.items()) / total
-        for level in ("in_sm", "in_l2")
-    )
-    return in_sm, in_l2
 
 
 def _lost_share(trial: Trial) -> float:

@@ -71,6 +71,11 @@ class Facts:
         return self.blocks * self.warps_per_block
 
     @property
+    def max_path(self) -> int:
+        """Instructions of the path of a warp, at most."""
+        return MAX_WHOLE_PATH if self.recorded >= WHOLE else MAX_PATH
+
+    @property
     def sampled(self) -> list[SampledWarp]:
         """Sampled warps that likely share an SM, by block."""
         return sorted((warp for warp in self.warps if warp.block >= 0), key=lambda warp: warp.block)
@@ -348,8 +353,7 @@ def walked(program: Program, counts: MachineCounts, facts: Facts) -> tuple[Path,
     traces = [warp.trace for warp in facts.sampled]
     events = barrier_events(program, facts.accesses, traces)
     relative = relative_executions(traces, facts.counts, facts.launched_warps, counts, program, events)
-    max_length = MAX_WHOLE_PATH if facts.recorded >= WHOLE else MAX_PATH
-    return walk(program, counts, facts.launched_warps, max_length, relative), events
+    return walk(program, counts, facts.launched_warps, facts.max_path, relative), events
 
 
 def assess_counts(

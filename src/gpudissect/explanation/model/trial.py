@@ -1,7 +1,7 @@
 """A kernel at its own occupancy, and the time that the model predicts for changed versions of it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -47,6 +47,18 @@ class Trial:
             for index, each in self.found.requests.items()
             if uses[index].access == "load" and uses[index].space in (*GLOBAL, "local") and each.sectors
         }
+
+    def hit_rates(self, requests: Mapping[int, Requests], places: Collection[int]) -> tuple[float, float] | None:
+        """Shares of the sectors that loads at some places request: those that hit the L1, and the L1 or the L2.
+
+        None if they request none.
+        """
+        weights = {index: each for index, each in self.loaded_sectors().items() if index in places}
+        total = sum(weights.values())
+        if not total:
+            return None
+        in_sm = sum(weight * requests[index].in_sm for index, weight in weights.items())
+        return in_sm / total, sum(weight * requests[index].in_l2 for index, weight in weights.items()) / total
 
     def without(self, removed: Iterable[int]) -> Assessment:
         """The kernel without some instructions."""

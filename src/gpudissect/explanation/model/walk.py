@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -301,10 +300,10 @@ class _Walker:
 def _calls(program: Program, frequency: Floats) -> dict[int, float]:
     """Mean executions per call of each leaf function, by its entry block."""
     blocks, found = program.flow.blocks, dict[int, float]()
-    bounds = [*program.flow.entries, len(blocks)]
-    for entry, end in pairwise(bounds[1:]):
+    for function in program.flow.called:
+        entry = function.start
         called = sum(frequency[number] for number, block in enumerate(blocks) if block.callee == entry)
-        if called > _ROUNDING and all(block.callee is None for block in blocks[entry:end]):
+        if called > _ROUNDING and all(blocks[number].callee is None for number in function):
             found[entry] = frequency[entry] / called
     return found
 
