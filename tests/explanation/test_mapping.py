@@ -239,8 +239,8 @@ def test_least_squares_are_those_of_scipy(rows, columns, seed):
     assert np.linalg.norm(matrix @ found - results) == pytest.approx(nnls(matrix, results)[1], abs=1e-8)
 
 
-def recorded(kernel):
-    profile = read_profile(Path(f"tests/recordings/kernels/h200/{kernel}.json"))
+def recorded(kernel, gpu="h200"):
+    profile = read_profile(RECORDINGS / gpu / f"{kernel}.json")
     program, module = read_program(*profile.machine_code()), parse_ptx(profile.ptx())
     threads = profile.launch.blocks * profile.launch.threads_per_block
     return program, map_counts(program, module.functions, profile.block_counts(), threads)
@@ -267,6 +267,15 @@ def test_atomics_show_how_often_a_loop_and_its_remainder_turn():
     assert sum(atomics) == pytest.approx(7 * 4_000_000)
 
 
+def test_a_block_runs_no_more_often_than_once_per_thread_or_iteration():
+    """`libor_paths` has 40 divisions in sequence, each with a branch: bounds along them doubled at each branch."""
+    program, counts = recorded("libor_paths", "h100")
+    innermost = [program.loops.innermost[block] for block in program.flow.order if block < program.flow.called[0].start]
+    headers = [None if loop is None else program.loops.loops[loop].header for loop in innermost]
+    limits = [counts.threads[0 if header is None else header].high for header in headers]
+    assert all(counts.threads[block].high <= limit for block, limit in enumerate(limits))
+
+
 def test_a_loop_that_runs_is_entered_if_nothing_else_is_known():
     """The assembler copies the test of a loop: 10 threads either enter it or not, and 46 leave or repeat it."""
     enter, skip, leave, again = range(4)
@@ -280,13 +289,6 @@ def test_a_loop_that_runs_is_entered_if_nothing_else_is_known():
 @pytest.mark.parametrize(("kernel", "loop"), [("hash_join", 13), ("flash_attention", 17)])
 def test_loops_of_recorded_kernels_are_entered(kernel, loop):
     """That of `hash_join` has the test of the PTX twice, that of `flash_attention` only asynchronous copies."""
-    profile = read_profile(RECORDINGS / "h100" / f"{kernel}.json")
-    program = read_program(*profile.machine_code())
-    found = map_counts(
-        program,
-        parse_ptx(profile.ptx()).functions,
-        profile.block_counts(),
-        profile.launch.blocks * profile.launch.threads_per_block,
-    )
+    program, found = recorded(kernel, "h100")
     before = {n for n, block in enumerate(program.flow.blocks) if loop in block.successors and n < loop}
     assert sum(found.edges[n, loop].value for n in before) > 0.9 * sum(found.threads[n].value for n in before)

@@ -95,9 +95,9 @@ class Sums:
     def limit(self, unknown: int, high: float) -> None:
         """Add an upper bound of an unknown, unless it contradicts the equations."""
         before = self.low.copy(), self.high.copy()
-        if high < self.low[unknown]:
+        if not self.low[unknown] <= high < self.high[unknown]:
             return
-        self.high[unknown] = min(self.high[unknown], high)
+        self.high[unknown] = high
         if not self._propagate(list(self._rows_of[unknown])):
             self.low, self.high = before
 

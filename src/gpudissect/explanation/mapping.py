@@ -47,6 +47,7 @@ def map_counts(
     """The counts of machine code from those of the blocks of its PTX and the number of launched threads."""
     system = _System(program)
     sums = Sums(system.size)
+    system.limit_by_loops(sums, threads)
     for terms in system.conservation():
         sums.add(terms, 0.0)
     sums.add({system.entries[0]: 1.0}, float(threads))
@@ -58,6 +59,7 @@ def map_counts(
             contradicting.append(evidence.block)
         for block in evidence.at_most:
             sums.limit(block, executions)
+    system.limit_by_loops(sums, threads)
     slow = find_slow_calls(program, functions, counts).add(sums)
     sums.determine()
     origin = _origins(program, functions)
@@ -184,6 +186,19 @@ class _System:
                 yield {self.edges[number, number]: 1.0}  # a turn for each thread that makes a bulk copy: one of a warp
         for key, guard in self.guards.items():
             yield {key[0]: -1.0, guard: 1.0, self.rests[key]: 1.0}
+
+    def limit_by_loops(self, sums: Sums, threads: int) -> None:
+        """Limit each block of the kernel to the executions of the header of its innermost loop, or to one per thread.
+
+        Without a loop around it, a block with many branches before it has no other useful upper bound.
+        """
+        loops, flow = self.program.loops, self.program.flow
+        if loops.has_irreducible or any(flow.blocks[number].has_unknown_successors for number in flow.order):
+            return
+        called = {number for function in flow.called for number in function}
+        for number in self.reachable - called:
+            loop = loops.innermost[number]
+            sums.limit(number, float(threads) if loop is None else sums.high[loops.loops[loop].header])
 
 
 def _origins(program: Program, functions: Sequence[Function]) -> tuple[PtxBlock | None, ...]:
