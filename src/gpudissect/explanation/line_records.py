@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -20,6 +21,7 @@ from gpudissect.results.model import Items, Record
 MAX_RECORDS = 1 << 16
 SHIFT, LAUNCH_RECORDS = 6, 1 << 23
 """Sampling rate of a launch, 2**-SHIFT, and the records that it has room for."""
+STANDARD_ERRORS = 2.0
 _RECORD_BYTES = 8
 _OFFSET_BITS = 40  # of a sector number; allocations are numbered above them
 _ELSEWHERE = (1 << 16) - 1
@@ -31,7 +33,8 @@ class BehindL1(NamedTuple):
 
     Whether the L1 holds a sector hardly changes either: what would hit a larger L1 hits the L2. `far`: share of the
     hits in the L2 that are in the far partition; `merged`: share of the requests that miss the L1 while another SM
-    waits for the same sector; `lone`: share of the requests of lines that only one SM requests.
+    waits for the same sector; `lone`: share of the requests of lines that only one SM requests. `sectors`: requested
+    sectors of all lines, as estimated from those of `lines` sampled lines; 0 lines if the number is not an estimate.
     """
 
     memory: float
@@ -39,12 +42,28 @@ class BehindL1(NamedTuple):
     far: float = 0.0
     merged: float = 0.0
     lone: float = 0.0
+    sectors: float = 0.0
+    lines: int = 0
+
+    def of_all(self, sectors: float) -> BehindL1:
+        """The same relative to the counted number of sectors that all warps request.
+
+        A few lines that are requested often are missing from a small sample, or are too many in it; misses spread over
+        all lines. As in SHARDS-adj (Waldspurger et al., FAST 2015), the difference in sectors hits. Within the standard
+        error of the number of lines, the sample is kept: there the lines are requested alike.
+        """
+        error = STANDARD_ERRORS / math.sqrt(self.lines) if self.lines else 1.0
+        ratio = self.sectors / sectors if sectors else 1.0
+        factor = min(1.0, ratio + error) if ratio < 1 else max(1.0, ratio - error)
+        return self.times(factor) if self.memory * factor <= 1 else self.times(1 / self.memory)
+
+    def times(self, factor: float) -> BehindL1:
+        """The same with this multiple of the share from memory."""
+        return self._replace(memory=self.memory * factor, memory_bytes=self.memory_bytes * factor)
 
     def at_most(self, memory: float) -> BehindL1:
         """The same with at most this share from memory."""
-        if self.memory <= memory:
-            return self
-        return self._replace(memory=memory, memory_bytes=self.memory_bytes * memory / self.memory)
+        return self if self.memory <= memory else self.times(memory / self.memory)
 
 
 class LineRecords(Record):
@@ -102,6 +121,8 @@ class LineRecords(Record):
                 far=far / (near + far) if far else 0.0,
                 merged=float(is_merged[of].mean()) if reached else 0.0,
                 lone=float((sms[line[requests.access == index]] == 1).mean()),
+                sectors=int(count) / requests.rate,
+                lines=0 if requests.overflow_count else int(np.unique(line[requests.access == index]).size),
             )
         return found
 

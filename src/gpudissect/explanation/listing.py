@@ -92,8 +92,8 @@ def times_of(executed: float) -> str:
 
 
 def number_of(value: float | None) -> str:
-    """A number in four digits; empty without one."""
-    return "" if value is None else f"{value:.4g}"
+    """A number in four digits, in whole numbers if it is larger; empty without one."""
+    return "" if value is None else f"{value:,.0f}" if value >= 1e4 else f"{value:.4g}"
 
 
 def hits_of(line: Line) -> tuple[str, str]:

@@ -137,6 +137,8 @@ class Explanation(Record):
     """Whether these values were measured, simulated or replayed."""
     recorded_origin: Origin | None = None
     """Origin of the recording that was replayed."""
+    recorded_gpu: str | None = None
+    """GPU of the profile, if it is another one: its measured times are not comparable."""
     counts: Literal["measured", "given"] = "measured"
     """Whether executions were counted on a GPU, or follow from given trips of the loops."""
     active_threads: float | None = None

@@ -1,4 +1,4 @@
-"""What an explanation says in sentences and short texts: one wording for the terminal, the page and notebooks."""
+"""Texts of an explanation for the terminal, the page and notebooks."""
 
 import math
 import tomllib
@@ -22,6 +22,7 @@ _SAME_TIME = 0.005  # relative difference
 SMALL_GAIN = 0.1  # below it, what is not predicted is named too
 MIN_WAIT = 0.02  # share of the time of a warp, from which a kind of wait is named
 RETRIED, MAX_LOOPS = "ATOMS.CAST", 2  # opcode of the compare-and-swap of such a loop; places that are named
+CYCLES_WITH_FRACTION = 100  # above, whole cycles are printed
 MIN_FILL = 0.9
 """Share of the block slots of all waves that a grid fills, below which the grid is named."""
 _OCCUPANCY_LIMITS = {
@@ -69,9 +70,9 @@ def grid_of(explanation: Explanation) -> str:
         return ""
     waves, sms = blocks / capacity, explanation.sms or 0
     if blocks < sms:
-        return f"{blocks} blocks for {sms} SMs: {sms - blocks} SMs are idle"
+        return f"{_counted(blocks, 'block')} for {sms} SMs: {_counted(sms - blocks, 'SM')} idle"
     if waves < 1:
-        return f"{waves:.2f} waves: {blocks} blocks, {capacity} fit on the GPU at once"
+        return f"{waves:.2f} waves: {_counted(blocks, 'block')}, {capacity} fit on the GPU at once"
     return f"{waves:.2f} waves of {capacity} blocks: the last wave fills {waves % 1:.0%} of the GPU"
 
 
@@ -80,31 +81,44 @@ def _dimensions(sizes: Sequence[int]) -> str:
     return " x ".join(map(str, sizes[: last + 1]))
 
 
-def time_of(point: Point) -> str:
+def _counted(number: int, name: str) -> str:
+    return f"{number} {name}{'' if number == 1 else 's'}"
+
+
+def time_of(explanation: Explanation) -> str:
     """Predicted time with its bracket, and the measured one with the error."""
+    point = explanation.point
     text = f"{format_ns(point.predicted)}, bracket {format_ns(point.low)} to {format_ns(point.high)}"
     if point.measured is None or point.error is None:
-        return f"{text}; not measured"
+        other = explanation.recorded_gpu
+        return f"{text}; not measured{f' on this GPU (profile of an {brief(other, MAX_NAME_LENGTH)})' if other else ''}"
     text += f"; measured {format_ns(point.measured)}, error {point.error:+.1%}"
     if point.low <= point.measured <= point.high:
         return text
-    return f"{text}; outside the bracket: treat the limiter and the savings with caution"
+    return f"{text}; outside the bracket: limiter and savings are unreliable"
 
 
 def limiter_of(explanation: Explanation) -> str:
-    """What limits the kernel, in one sentence."""
+    """What limits the kernel, in one sentence. Shares are of the predicted time, as bounds are predicted."""
+    text = _limiter(explanation)
+    return f"{text} (if all accesses are contiguous)" if assumed_of(explanation) else text
+
+
+def _limiter(explanation: Explanation) -> str:
     point, bounds = explanation.point, bounds_of(explanation)
     if point.limiter != LATENCY:
         name, executes = resource(point.limiter), _TABLE.get(point.limiter, {}).get("work")
         name = f"{name} ({executes})" if executes else name
-        kind_of_time, time = ("predicted", point.predicted) if point.measured is None else ("measured", point.measured)
-        busy = min(1.0, explanation.bounds.get(point.limiter, 0.0) / time) if time else 0.0
+        busy = explanation.bounds.get(point.limiter, 0.0) / point.predicted if point.predicted else 0.0
         place, kind, share = _most_work(explanation)
-        most = f"; {share:.0%} of its work is {f'{kind} at ' if kind else ''}{place}" if share else ""
-        return f"{name}: busy for {busy:.0%} of the {kind_of_time} time{most}{_retries(explanation)}"
-    busiest = f"the busiest resource, {bounds[0][0]}, is busy for {bounds[0][2]:.0%} of the time" if bounds else ""
-    texts = busiest, _longest_wait(explanation) + _retries(explanation), _other_waits(explanation)
-    return ": ".join(filter(None, (LATENCY, "; ".join(filter(None, texts)))))
+        most = f"; {share:.0%} of its work is {f'{kind} ' if kind else ''}at {place}" if share else ""
+        return f"{name}: busy for {min(1.0, busy):.0%} of the predicted time{most}{_retries(explanation)}"
+    busiest = f"{bounds[0][0]}, is busy for {bounds[0][2]:.0%} of the predicted time" if bounds else ""
+    busiest = f"the busiest resource, {busiest}" if busiest else ""
+    longest, waits = _longest_wait(explanation) + _retries(explanation), _waits(explanation)
+    is_busy = sum(line.contended for line in explanation.lines) > sum(line.stall for line in explanation.lines)
+    texts = ("no single resource", busiest, waits, longest) if is_busy else (LATENCY, longest, waits, busiest)
+    return f"{texts[0]}: {'; '.join(filter(None, texts[1:]))}".removesuffix(": ")
 
 
 def _retries(explanation: Explanation) -> str:
@@ -114,23 +128,23 @@ def _retries(explanation: Explanation) -> str:
     return f" (retry loop of atomics at {' and '.join(at_most)})" if at_most else ""
 
 
-def _other_waits(explanation: Explanation) -> str:
+def _waits(explanation: Explanation) -> str:
     """Shares of the time of a warp by what it waits for."""
     at_barriers = sum(line.stall for line in explanation.lines if _kind_of(line) == "barriers")
     waits = {
         "for results": sum(line.stall for line in explanation.lines) - at_barriers,
         "at barriers": at_barriers,
-        "for issue slots and busy units": sum(line.contended for line in explanation.lines),
+        "for issue slots or busy pipes": sum(line.contended for line in explanation.lines),
     }
-    named = [f"{share:.0%} {name}" for name, share in waits.items() if share >= MIN_WAIT]
-    return f"all waits of a warp: {', '.join(named)}" if len(named) > 1 else ""
+    named = [f"{name} {share:.0%}" for name, share in waits.items() if share >= MIN_WAIT]
+    return f"a warp waits {', '.join(named)} of its time" if len(named) > 1 else ""
 
 
 def assumed_of(explanation: Explanation) -> str:
     """What was not examined; empty if the kernel ran."""
     if explanation.counts == "measured":
         return ""
-    return "contiguous accesses to device memory, no bank conflicts: coalescing, conflicts and reuse were not examined"
+    return "all accesses are contiguous, miss every cache and have no bank conflicts: no addresses were recorded"
 
 
 def divergence_of(explanation: Explanation) -> str:
@@ -138,7 +152,7 @@ def divergence_of(explanation: Explanation) -> str:
     active = explanation.active_threads
     if active is None or active >= CONVERGED_THREADS:
         return ""
-    return f"on average {active:.3g} of {WARP_SIZE} threads of a warp are active"
+    return f"{active:.3g} of {WARP_SIZE} threads per warp are active on average"
 
 
 def _most_work(explanation: Explanation) -> tuple[str, str, float]:
@@ -173,18 +187,19 @@ def _kind_of(line: Line) -> str:
 
 def chain_of(explanation: Explanation) -> str:
     """The time of the longest chain of register dependences."""
-    return f"{format_ns(explanation.critical_path)} for one warp with nothing else on the GPU, barriers not included"
+    time = format_ns(explanation.critical_path)
+    return f"{time} for one warp alone: register dependences only, without branches, barriers and shared memory"
 
 
 def answers_of(explanation: Explanation, max_advice: int) -> list[tuple[str, str]]:
-    """Labels and texts of what limits a kernel, what saves time, how long it takes and how many warps it needs."""
+    """Labels and texts of what limits a kernel, how long it takes, what saves time and how many warps it needs."""
     optional = {
         "Grid": grid_of(explanation),
         "Divergence": divergence_of(explanation),
         "Assumed": assumed_of(explanation),
     }
-    answers = [("Limited by", limiter_of(explanation)), *((name, text) for name, text in optional.items() if text)]
-    answers += [*advice_of(explanation)[:max_advice], ("Predicted time", time_of(explanation.point))]
+    answers = [("Limited by", limiter_of(explanation)), ("Predicted time", time_of(explanation))]
+    answers += [(name, text) for name, text in optional.items() if text] + advice_of(explanation)[:max_advice]
     if (other := explanation.against) is not None:
         answers.append(("Other GPU", f"{gpu_of(other)}: {against_of(explanation, other)}"))
     answers += [("Occupancy", occupancy_of(explanation)), ("Warps needed", warps_of(explanation))]
@@ -211,7 +226,7 @@ def advice_of(explanation: Explanation) -> list[tuple[str, str]]:
     is_small = not found or explanation.advice[0].gain < SMALL_GAIN
     if found and not (explanation.hint and (is_small or explanation.point.limiter == "memory")):
         return found
-    none = f"none of the {len(explanation.rejected)} changes tried saves {MIN_GAIN:.0%} or more"
+    none = f"None of the {len(explanation.rejected)} changes tried saves {MIN_GAIN:.0%} or more"
     return [*found, ("Advice", hint or none)]
 
 
@@ -243,11 +258,11 @@ def _longest_wait(explanation: Explanation) -> str:
     same = [line for line in explanation.lines if line.source_line and _source_of(line) == _source_of(hot)]
     together = sum(line.stall for line in same)
     slowest = cause_of(explanation, hot)
-    cause = f" for the result of {place_of(slowest)}" if slowest is not None else ""
+    cause = f", which needs the result of {place_of(slowest)}" if slowest is not None else ""
     if together > 2 * hot.stall:
         place = f"{clean(hot.source_file or '')}:{hot.source_line}"
-        return f"a warp waits {together:.0%} of its time at {place}, for example at {place_of(hot)}{cause}"
-    return f"a warp waits {hot.stall:.0%} of its time at {place_of(hot)}{cause}"
+        return f"{together:.0%} of a warp's time is stalls at {place}, most at {place_of(hot)}{cause}"
+    return f"{hot.stall:.0%} of a warp's time is stalls at {place_of(hot)}{cause}"
 
 
 def cause_of(explanation: Explanation, line: Line) -> Line | None:
@@ -263,14 +278,14 @@ def _source_of(line: Line) -> tuple[str | None, int | None]:
 def occupancy_of(explanation: Explanation) -> str:
     """Warps of an SM, and what limits them."""
     point, limits = explanation.point, explanation.occupancy
-    text = f"{point.warps_per_sm} warps per SM"
+    text = f"{_counted(point.warps_per_sm, 'warp')} per SM"
     if explanation.max_warps:
         share = point.warps_per_sm / explanation.max_warps
         text = f"{share:.0%}, {point.warps_per_sm} of {explanation.max_warps} warps per SM"
         text += " (maximum)" if point.warps_per_sm >= explanation.max_warps else ""
     if resident_warps(explanation) < point.warps_per_sm:
         warps = resident_warps(explanation)
-        return f"{warps} warps per SM: limited by the number of blocks in the grid; theoretical: {text}"
+        return f"{_counted(warps, 'warp')} per SM: limited by the number of blocks in the grid; theoretical: {text}"
     if not limits or point.warps_per_sm == explanation.max_warps:
         return text
     sizes = {"registers": explanation.registers, "shared": format_bytes_rounded(explanation.shared_bytes)}
@@ -284,7 +299,9 @@ def warps_of(explanation: Explanation) -> str:
     if explanation.warps_for_90 is None:
         return "unknown: other occupancies were not predicted"
     needed = min(explanation.warps_for_90, resident_warps(explanation))
-    return f"{needed} warps per SM reach 90% of the best predicted throughput"
+    text = f"{_counted(needed, 'warp')} per SM for 90% of the best predicted throughput"
+    own = explanation.point.l1_bytes
+    return f"{text}, with an L1 of {format_bytes(own)}" if own and has_different_l1(explanation) else text
 
 
 def has_different_l1(explanation: Explanation) -> bool:
@@ -310,11 +327,8 @@ def note_on_curve(explanation: Explanation) -> str:
     sizes = [each.l1_bytes or own for each in lower]
     least, parts = min(sizes, default=own), list[str]()
     if least < own:
-        parts = ["Dynamic shared memory lowers the occupancy, and shrinks the L1"]
-        parts[0] += (
-            f" from {format_bytes(own)} to {format_bytes(least)}." if max(sizes) == least else " where it is smaller."
-        )
-        parts.append(f"Warps needed: with {format_bytes(own)}.")
+        parts = ["In the rows above this launch, dynamic shared memory sets the occupancy and shrinks the L1"]
+        parts[0] += f" from {format_bytes(own)} to {format_bytes(least)}." if max(sizes) == least else " as shown."
     return " ".join([*parts, *filter(None, [_note_on_waves(explanation)])])
 
 
@@ -361,12 +375,15 @@ def bounds_of(explanation: Explanation) -> list[tuple[str, float, float]]:
 def loop_of(explanation: Explanation) -> str:
     """The loop with the longest chain from one iteration to the next."""
     name = max(explanation.loops, key=lambda each: explanation.loops[each])
-    return f"{explanation.loops[name]:.4g} cycles per iteration of the loop at {brief(name, MAX_NAME_LENGTH)}"
+    cycles = explanation.loops[name]
+    number = f"{cycles:.3g}" if cycles < CYCLES_WITH_FRACTION else f"{cycles:,.0f}"
+    name = brief(name, MAX_NAME_LENGTH)
+    return f"{number} cycles per machine-code iteration of the loop at {name} (several source iterations if unrolled)"
 
 
 def against_of(explanation: Explanation, other: Explanation) -> str:
     """The prediction for another GPU."""
     ratio = other.point.predicted / explanation.point.predicted if explanation.point.predicted else 1.0
-    change = f"{ratio:.2f} x the time" if ratio >= 1 else f"{1 / ratio:.2f} x as fast"
+    change = f"{abs(ratio - 1):.0%} {'longer' if ratio >= 1 else 'shorter'}"
     change = "the same time" if abs(ratio - 1) < _SAME_TIME else change
     return f"{format_ns(other.point.predicted)}, {change}; limited by {limiter_of(other)}"

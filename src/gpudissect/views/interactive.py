@@ -295,7 +295,7 @@ class Explanation(_PublicNames, explanation.Explanation):
 
     def __repr__(self) -> str:
         place = f"{sentences.kernel_of(self)} on {sentences.gpu_of(self)}"
-        return f"<{place}: predicted {sentences.time_of(self.point)}; limited by {sentences.limiter_of(self)}>"
+        return f"<{place}: predicted {sentences.time_of(self)}; limited by {sentences.limiter_of(self)}>"
 
     def __str__(self) -> str:
         """The screen that ``gpudissect explain`` prints, plain."""

@@ -57,19 +57,18 @@ def full_waves(trial: Trial) -> Iterator[Advice]:
         evidence = f"upper limit: {blocks}/{whole} of the predicted time of {whole} blocks"
     else:
         text = f"Use a grid of {whole} blocks with less work per block, or {capacity} blocks and a grid-stride loop"
-        evidence = f"predicted: {blocks / whole:.0%} of the time of {whole} blocks"
+        evidence = f"upper limit: {blocks}/{whole} of the predicted time of {whole} blocks, without their start-up"
     gain = trial.gain(start + time * blocks / whole)
-    yield Advice(text=text, gain=gain, is_limit=waves < 1, evidence=evidence)
+    yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
 
 
 def smaller_blocks(trial: Trial) -> Iterator[Advice]:
     """Smaller blocks, if some SMs have no block."""
     blocks, warps, sms = trial.launch.blocks, trial.launch.warps_per_block, trial.card.sms
-    factor = min(warps, -(-sms // blocks))
+    factor = next((each for each in range(-(-sms // blocks), warps + 1) if warps % each == 0), warps)
     if factor < 2:
         return
-    fewer = -(-warps // factor)
-    factor, threads = -(-warps // fewer), fewer * WARP_SIZE
+    threads = warps // factor * WARP_SIZE
     facts = replace(trial.assessment.facts, blocks=blocks * factor, threads=threads)
     changed = replace(trial.assessment, facts=facts)
     time = changed.predict(changed.occupancy.blocks, largest_carveout=False).nanoseconds
@@ -106,7 +105,7 @@ def converged(trial: Trial) -> Iterator[Advice]:
     text = "Let the threads of a warp take the same path: sort the data by path, or launch a kernel for each path"
     evidence = f"{WARP_SIZE * needed[number] / warps[number]:.3g} of {WARP_SIZE} threads are active at {place}"
     gain = 1 - time / trial.time(means)
-    yield Advice(text=text, gain=gain, is_limit=True, evidence=f"{evidence}; upper limit: assumes the same traffic")
+    yield Advice(text=text, gain=gain, is_limit=True, evidence=f"{evidence}; upper limit: memory traffic unchanged")
 
 
 def _scaled(requests: Requests, factor: float) -> Requests:
@@ -138,7 +137,7 @@ def _fewer_instructions(trial: Trial) -> str:
         if instruction.opcode.startswith(INTEGER):
             kinds["simpler or 32-bit index arithmetic ({:.0%} are integer instructions)"] += executed[index]
         elif instruction.opcode in FP32:
-            kinds["tensor cores or a smaller type ({:.0%} are FP32 arithmetic)"] += executed[index]
+            kinds["a smaller type, or tensor cores for matrix products ({:.0%} are FP32)"] += executed[index]
         elif use.access and (use.bytes or WARP_SIZE) <= 4:
             kinds["wider loads and stores ({:.0%} access at most 4 bytes per thread)"] += executed[index]
         elif use.unit == "cbu":
@@ -147,26 +146,30 @@ def _fewer_instructions(trial: Trial) -> str:
     total = sum(places.values())
     parts = [name.format(count / total) for name, count in kinds.most_common() if count >= MIN_SHARE_OF_KIND * total]
     most = [f"{place} ({count / total:.0%})" for place, count in places.most_common(3) if place]
-    text = f"execute fewer instructions{': ' if parts else ''}{', '.join(parts)}"
-    return f"{text}; chiefly at {', '.join(most)}" if most else text
+    text = f"Execute fewer instructions{': ' if parts else ''}{', '.join(parts)}"
+    return f"{text}; mostly at {', '.join(most)}" if most else text
 
 
 def _fewer_bytes(trial: Trial) -> str:
     """Whether device memory moves each byte of the arrays once, and all that it moves is used."""
-    moved = used = 0.0
+    used, by_access = 0.0, Counter[str]()
     for index, each in trial.found.requests.items():
-        if trial.program.uses[index].space in GLOBAL:
+        use = trial.program.uses[index]
+        if use.space in GLOBAL:
             size = trial.warps * trial.executed[index] * each.sectors * SECTOR * each.from_memory
-            moved += size
-            used += size * min(1.0, each.lanes * (trial.program.uses[index].bytes or 4) / (each.sectors * SECTOR or 1))
+            by_access["load" if use.access == "load" else "store"] += size
+            used += size * min(1.0, each.lanes * (use.bytes or 4) / (each.sectors * SECTOR or 1))
+    moved, loaded = by_access.total(), by_access["load"]
     arrays = trial.assessment.facts.allocated
     if not moved or not arrays:
         return ""
     if used < MIN_USED * moved:
-        return f"move fewer bytes: {used / moved:.0%} of those moved are used"
-    if moved > arrays / MIN_USED:
-        sizes = f"{format_bytes_rounded(moved)} for arrays of {format_bytes_rounded(arrays)}"
-        return f"device memory moves {sizes}: let blocks that run together access the same data, or use smaller types"
+        return f"Move fewer bytes: only {used / moved:.0%} of the bytes moved are used"
+    if max(loaded, moved - loaded) > arrays / MIN_USED:
+        sizes = f"{format_bytes_rounded(max(loaded, moved - loaded))} for arrays of {format_bytes_rounded(arrays)}"
+        if loaded > arrays / MIN_USED:
+            return f"Device memory reads {sizes}: let blocks that run together load the same data, or use smaller types"
+        return f"Device memory writes {sizes}: write each element once, or use smaller types"
     is_full = trial.found.bounds["memory"] >= MIN_USED * trial.found.nanoseconds
-    start = "already at the bandwidth of device memory, which" if is_full else "device memory"
-    return f"{start} moves each byte only once: use smaller types, or fuse it with the kernel before or after"
+    start = "Already at the bandwidth of device memory, which" if is_full else "Device memory"
+    return f"{start} reads and writes each byte only once: use smaller types, or fuse the kernel with the next"

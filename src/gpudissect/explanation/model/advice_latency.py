@@ -31,8 +31,8 @@ def fewer_waits(trial: Trial) -> Iterator[Advice]:
         if is_load:
             text = f"Issue {places} earlier, several before the first result is needed (unroll, or prefetch)"
         else:
-            text = f"Put independent instructions between {places} and the use of the result"
-        evidence = f"{_wait(program, producers, stall)}; upper limit: assumes no such wait"
+            text = f"Put independent instructions between {places} and the first use of the result"
+        evidence = f"{_wait(program, producers, stall)}; upper limit: without this wait"
         gain = trial.gain_of(replace(trial.assessment, program=changed))
         yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
 
@@ -46,11 +46,11 @@ def more_in_flight(trial: Trial) -> Iterator[Advice]:
     places = trial.places(dict.fromkeys(producers))
     text = (
         f"Keep twice as many {_name(trial.program, producers[0])}s in flight: "
-        f"process two elements per thread and iteration, starting with {places}"
+        f"process two elements per thread, first at {places}"
     )
     evidence = (
         f"{_wait(trial.program, producers, stall)}; upper limit: "
-        f"as twice the resident blocks ({2 * trial.resident} instead of {trial.resident}), without more registers"
+        f"modelled as {2 * trial.resident} resident blocks instead of {trial.resident}, with no extra registers"
     )
     yield Advice(text=text, gain=trial.gain(trial.time(resident=2 * trial.resident)), is_limit=True, evidence=evidence)
 
@@ -61,8 +61,8 @@ def fewer_barriers(trial: Trial) -> Iterator[Advice]:
     executed = {index: float(trial.executed[index]) for index, cost in enumerate(costs) if cost.element == "barrier"}
     barriers = {index: count for index, count in executed.items() if count}
     if barriers:
-        text = f"Use fewer barriers, with more work between them, or smaller blocks: {trial.places(barriers)}"
-        evidence = f"{sum(barriers.values()):.3g} barriers of each warp; upper limit: assumes no barriers"
+        text = f"Use fewer barriers ({trial.places(barriers)}) or smaller blocks"
+        evidence = f"{sum(barriers.values()):.3g} barriers per warp; upper limit: without barriers"
         gain = trial.gain_of(trial.without(barriers))
         yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
 
@@ -75,7 +75,7 @@ def _wait(program: Program, producers: Sequence[int], stall: float) -> str:
     """Share of the time that warps wait for results of these instructions."""
     name = _name(program, producers[0])
     which = f"this {name}" if len(producers) == 1 else f"these {name}s"
-    return f"warps wait for {which} {stall:.0%} of their time"
+    return f"warps are stalled on {which} {stall:.0%} of the time"
 
 
 def _is_chained(program: Program, path: Path, loads: Sequence[int]) -> bool:

@@ -46,15 +46,15 @@ def fewer_passes(trial: Trial) -> Iterator[Advice]:
         before, time = (trial.time({**trial.assessment.requests, **each}) for each in (now, better))
         if in_shared:
             text = f"Avoid bank conflicts of {trial.places(better)}"
-            evidence = conflicts_of(trial, now, better)
+            evidence, is_limit = conflicts_of(trial, now, better)
         else:
             sectors = _mean(each.sectors for each in now.values())
             fewest = _mean(_fewest_sectors(trial, index) for index in now)
             text = _coalescing(trial, now, access)
-            evidence = f"{sectors:.3g} sectors per request, {fewest:.3g} if coalesced (upper limit)"
+            evidence, is_limit = f"{sectors:.3g} sectors per request, {fewest:.3g} if coalesced", True
             if stride := _stride(trial, next(iter(now))):
-                evidence = f"lanes are {format_bytes(stride)} apart: {evidence}"
-        yield Advice(text=text, gain=1 - time / before, is_limit=not in_shared, evidence=evidence)
+                evidence = f"lanes are {format_bytes(stride)} apart; {evidence}"
+        yield Advice(text=text, gain=1 - time / before, is_limit=is_limit, evidence=evidence)
 
 
 def _coalescing(trial: Trial, requests: Mapping[int, Requests], access: str) -> str:
@@ -140,9 +140,9 @@ def reuse_in_block(trial: Trial) -> Iterator[Advice]:
     if not now or trial.found.limiter not in ("latency", "l2", "memory"):
         return
     before, time = (trial.time({**trial.assessment.requests, **each}) for each in (now, better))
-    text = f"Keep data of {trial.places(better)} in shared memory or registers: blocks load them repeatedly"
+    text = f"Keep data of {trial.places(better)} in shared memory or registers: each block loads the same data again"
     bytes_now, bytes_first = map(format_bytes_rounded, loaded)
-    evidence = f"{bytes_now} from the L2, {bytes_first} of it new to the block; upper limit: assumes no more"
+    evidence = f"{bytes_now} from the L2, of which {bytes_first} are first loads; upper limit: only first loads"
     yield Advice(text=text, gain=1 - time / before, is_limit=True, evidence=evidence)
 
 
@@ -164,8 +164,8 @@ def combined_atomics(trial: Trial) -> Iterator[Advice]:
         for index, each in now.items()
     }
     text = f"Combine {trial.places(chosen)} in shared memory first, then one atomic per block and word"
-    evidence = f"{max(chosen.values()):,.0f} atomics of each word take turns, {blocks:,} would remain "
-    evidence += f"with a grid-stride loop in {blocks:,} blocks; upper limit: assumes that combining takes no time"
+    evidence = f"{max(chosen.values()):,.0f} atomics per word are serialized, {blocks:,} would be "
+    evidence += f"with a grid-stride loop in {blocks:,} blocks; upper limit: combining is free"
     gain = trial.gain(trial.time({**trial.assessment.requests, **local}))
     yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
 
@@ -184,13 +184,14 @@ def no_local_memory(trial: Trial) -> Iterator[Advice]:
     share = sum(work[index] for index in spills) / sum(work)
     operands = [trial.program.instructions[index].operands for index in spills]
     if any(not any(each.startswith(STACK) for each in some) for some in operands):
-        how = "arrays with constant indices (unroll their loops), smaller ones, or arrays in shared memory"
+        how = "index arrays with constants (unroll their loops), shrink them, or put them in shared memory"
     else:
-        how = "fewer live values, or a larger limit of registers (__launch_bounds__, -maxrregcount)"
-    text = f"Avoid local memory ({format_bytes(stack)} per thread): {how}; such as {trial.places(spills)}"
+        how = "keep fewer values live, or raise the limit of registers (__launch_bounds__, -maxrregcount)"
+    text = f"Avoid local memory ({format_bytes(stack)} per thread; {trial.places(spills)}): {how}"
     count = sum(float(trial.executed[index]) for index in spills)
-    evidence = f"{count:.0f} accesses of each warp, {share:.0%} of the work of the LSU pipe"
-    evidence = "; ".join([evidence, *local_footprint(trial), *_local_hits(trial, spills), "upper limit: assumes none"])
+    evidence = f"{count:.0f} accesses per warp, {share:.0%} of the work of the LSU pipe"
+    more = (*local_footprint(trial), *_local_hits(trial, spills), "upper limit: no local memory")
+    evidence = "; ".join((evidence, *more))
     yield Advice(text=text, gain=trial.gain_of(trial.without(spills)), is_limit=True, evidence=evidence)
 
 

@@ -52,7 +52,7 @@ def more_blocks(trial: Trial) -> Iterator[Advice]:
             text = f"Use at most {most} registers per thread (now {kernel.registers})"
             is_limit = most < live + OTHER_REGISTERS
             if is_limit:
-                evidence += f"; {live} registers are live at {place_name}; upper limit: assumes no spills"
+                evidence += f"; {live} registers are live at {place_name}; upper limit: no spills"
         else:
             most = (card.shared_bytes // blocks - RESERVED_SHARED) // SHARED_UNIT * SHARED_UNIT
             used = kernel.shared_bytes + trial.assessment.facts.dynamic_shared
@@ -65,7 +65,10 @@ def more_blocks(trial: Trial) -> Iterator[Advice]:
 
 
 def fewer_blocks(trial: Trial) -> Iterator[Advice]:
-    """Fewer resident blocks, if more of what they load then stays in the L1 or the L2."""
+    """Fewer resident blocks, if more of what they load then stays in the L1 or the L2.
+
+    An upper limit: hits beside fewer blocks are predicted, and a grid-stride loop has a cost.
+    """
     launch, card, facts = trial.launch, trial.card, trial.assessment.facts
     shared = shared_of_block(trial.program.kernel, facts.dynamic_shared)
     busiest = min(trial.resident, math.ceil(launch.blocks / card.sms))
@@ -87,9 +90,9 @@ def fewer_blocks(trial: Trial) -> Iterator[Advice]:
         return
     warps, now = (each * launch.warps_per_block for each in (blocks, trial.resident))
     percent = 100 * carveout // card.shared_bytes  # the driver rounds up
-    how = f"{format_bytes(size - shared)} more of dynamic shared memory per block and a" if size > shared else "a"
+    how = f"add {format_bytes(size - shared)} of dynamic shared memory per block and " if size > shared else ""
     text = f"Run {warps} warps per SM instead of {now} ({blocks} blocks): use a grid of {blocks * card.sms} blocks "
-    text += f"and a grid-stride loop, or {how} preferred carveout of {percent}%"
+    text += f"and a grid-stride loop, or {how}prefer a carveout of {percent}%"
     names = "loads that hit the L1:", "loads that hit L1 or L2:"
     rises = [f"{name} {a:.0%} -> {b:.0%}" for name, a, b in zip(names, *hits, strict=True) if b - a >= MIN_RISE]
     evidence = [*rises, *local_footprint(trial, blocks)]
@@ -97,8 +100,8 @@ def fewer_blocks(trial: Trial) -> Iterator[Advice]:
     if carveout < card.shared_bytes:
         largest = format_ns(trial.assessment.predict(blocks, largest_carveout=True).nanoseconds)
         least = format_bytes(l1_beside(card, 0))
-        evidence[-1] += f"; if the driver takes a larger carveout, down to {least}: {largest}"
-    yield Advice(text=text, gain=trial.gain(found.nanoseconds), evidence="; ".join(evidence))
+        evidence[-1] += f"; if the driver chooses a larger carveout (L1 down to {least}): {largest}"
+    yield Advice(text=text, gain=trial.gain(found.nanoseconds), is_limit=True, evidence="; ".join(evidence))
 
 
 def local_footprint(trial: Trial, fewer: int | None = None) -> list[str]:
@@ -110,8 +113,8 @@ def local_footprint(trial: Trial, fewer: int | None = None) -> list[str]:
     of_block = trial.card.sms * trial.launch.warps_per_block * WARP_SIZE * stack
     sizes = [format_bytes_rounded(each * of_block) for each in (blocks, fewer) if each is not None]
     l2 = trial.card.values.get(("l2", "capacity"))
-    beside = f" (L2 {format_bytes_rounded(l2)})" if l2 else ""
-    return [f"local memory of all resident threads: {' -> '.join(sizes)}{beside}"]
+    holds = f"; the L2 holds {format_bytes_rounded(l2)}" if l2 else ""
+    return [f"local memory of all resident threads: {' -> '.join(sizes)}{holds}"]
 
 
 def _lost_share(trial: Trial) -> float:

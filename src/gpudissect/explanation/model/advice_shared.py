@@ -36,23 +36,23 @@ def fewer_retries(trial: Trial) -> Iterator[Advice]:
     loops = " and ".join(f"{name} at {', '.join(dict.fromkeys(each))}" for name, each in places.items())
     text = f"Avoid the retry loop (load, compute, compare and swap) that the compiler makes of the {loops}: {_HOW}"
     most = max(attempts[index] for index in found)
-    evidence = f"{most:.3g} attempts per atomic; upper limit: assumes that the first one succeeds"
+    evidence = f"{most:.3g} attempts per atomic; upper limit: the first one succeeds"
     yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
 
 
-def conflicts_of(trial: Trial, now: Mapping[int, Requests], better: Mapping[int, Requests]) -> str:
-    """How many wavefronts requests take, and how many lanes of a sampled one use the same bank at most.
+def conflicts_of(trial: Trial, now: Mapping[int, Requests], better: Mapping[int, Requests]) -> tuple[str, bool]:
+    """How many wavefronts requests take, how many lanes of a sampled one use one bank at most; whether that differs.
 
-    ``up to`` states that it differs between sampled requests: their addresses depend on data or on the iteration.
+    It differs between sampled requests if their addresses depend on data or on the iteration.
     """
     degrees = np.concatenate([_degrees(trial, index) for index in now] or [np.zeros(0, np.int64)])
     passes, fewest = (float(np.mean([each.passes for each in group.values()])) for group in (now, better))
     means = f"{passes:.3g} wavefronts per request, {fewest:.3g} without conflicts"
     if not degrees.size or degrees.max() < 2:
-        return means
+        return means, False
     if degrees.min() == degrees.max():
-        return f"{degrees.max()}-way conflicts: {means}"
-    return f"up to {degrees.max()}-way conflicts, which vary with the addresses: on average {means}"
+        return f"{degrees.max()}-way conflicts: {means}", False
+    return f"up to {degrees.max()}-way conflicts, which vary with the addresses: on average {means}", True
 
 
 def _degrees(trial: Trial, index: int) -> NDArray[np.int64]:

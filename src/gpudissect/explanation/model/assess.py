@@ -150,8 +150,13 @@ class Assessment:
         The sample of lines is recorded by a slower kernel, in which warps alternate more: what a warp requests again at
         once may seem to have left a cache.
         """
+        sectors = defaultdict[int, float](float)
+        for place, index in self.accessed.items():
+            requests = float(self.path.executed[place]) * self.predicated_on.get(place, 1.0) * self.facts.launched_warps
+            sectors[index] += requests * self.traffic.outside[index].sectors
+        found = {index: each.of_all(sectors[index]) for index, each in self.facts.behind_l1.items()}
         new = {index: share for index, share in self._new.items() if self._is_load(index)}
-        return {index: each.at_most(new.get(index, 1.0)) for index, each in self.facts.behind_l1.items()}
+        return {index: each.at_most(new.get(index, 1.0)) for index, each in found.items()}
 
     @cached_property
     def _new(self) -> dict[int, float]:

@@ -39,6 +39,10 @@ ERROR = 0.3
 GIVEN_FACTOR = 4.5
 """By which times from given counts are off, to either side: nine of ten recorded kernels with the exact trips of their
 loops lie within it (validation/given_counts.py)."""
+FITTED = (
+    "tags and stores of the L1, look-ups of the L2, atomics and queues of memory: constants from microbenchmarks and "
+    "kernels on an H200 and an H100 (docs/adr/0023)"
+)
 MAX_POINTS = 16
 MIN_SHARE_OF_BEST = 0.9
 
@@ -65,7 +69,8 @@ def explain_profile(profile: Profile, results: Sequence[Result]) -> Explanation:
     assessment = assess(program, module, facts, card)
     ran_here = profile.gpu.name == card.name
     notes = _notes(profile, card) + _assumed(assessment)
-    return build(assessment, profile.launch, sources, profile.sweep, notes, has_times=ran_here)
+    found = build(assessment, profile.launch, sources, profile.sweep, notes, has_times=ran_here)
+    return found if ran_here else found.model_copy(update={"recorded_gpu": profile.gpu.name})
 
 
 def explain_given(program: Program, launch: Launch, counts: MachineCounts, results: Sequence[Result]) -> Explanation:
@@ -274,8 +279,8 @@ class _Builder:
                     cost_source=_cost_source(cost),
                     is_critical=index in chain.instructions,
                     sectors=requests.sectors if requests else None,
-                    l1_hits=requests.in_sm if requests else None,
-                    l2_hits=_share_of_l2(requests) if requests else None,
+                    l1_hits=requests.l1_hits if requests else None,
+                    l2_hits=requests.l2_hits if requests else None,
                 )
             )
         return tuple(lines)
@@ -288,6 +293,8 @@ class _Builder:
             if count and not cost.is_measured:
                 names.setdefault(_cost_source(cost), set()).add(each.opcode)
         found = [f"{', '.join(sorted(opcodes))}: {source}" for source, opcodes in sorted(names.items())]
+        if self.requests:
+            found.append(FITTED)
         if self.assessment.program.slow_paths and not any(
             count.slow for count in self.assessment.facts.counts.values()
         ):
@@ -359,11 +366,6 @@ def _latency(requests: Requests | None, in_sm: float, card: Card) -> float:
         return in_sm
     l2, memory = card.value("l2", "hit_latency"), card.value("dram", "hit_latency")
     return requests.in_sm * in_sm + (requests.in_l2 - requests.in_sm) * l2 + (1 - requests.in_l2) * memory
-
-
-def _share_of_l2(requests: Requests) -> float | None:
-    out = 1 - requests.in_sm
-    return (requests.in_l2 - requests.in_sm) / out if out > 0 else None
 
 
 def _spread(most: int) -> list[int]:

@@ -1,5 +1,6 @@
 """What each instruction costs on a measured GPU, and whether that was measured or taken from a similar instruction."""
 
+import math
 import re
 import tomllib
 from collections.abc import Iterator
@@ -26,6 +27,8 @@ OPERAND_BYTES, SHARED_BYTES = 32, 128  # of each row of a factor; that shared me
 REGISTERS_INTERVAL = 13.0  # cycles at least from one with a factor in registers to the next: H200
 SHARED_PIPES = ("lsu", "adu", "tensor")
 """Pipes of the SM; the others belong to a scheduler."""
+_SHAPE = re.compile(r"(8|16)x?(8)x?(4|8|16|32|64|128|256)")
+"""Rows, columns and depth of a matrix instruction of a warp, such as ``16816`` and ``8x8x4``."""
 PIPES = ("fma", "imad", "alu", "fp64", "xu", "uniform", "cbu", "issue")
 
 
@@ -85,12 +88,11 @@ def _matrix(instruction: Instruction, card: Card) -> Cost:
     name = {"DMMA": "mma_f64", "IMMA": "mma_s8"}.get(opcode) or (
         "mma_tf32" if "TF32" in modifiers else "mma_bf16" if "BF16" in modifiers else "mma_f16"
     )
-    shape = next((m for m in modifiers if m.isdigit() and len(m) >= 3), "")
-    shapes = {"884": 8 * 8 * 4, "1684": 16 * 8 * 4, "1688": 16 * 8 * 8, "16816": 16 * 8 * 16, "16832": 16 * 8 * 32}
+    shape = next((found for found in map(_SHAPE.fullmatch, modifiers) if found is not None), None)
     rate, latency = card.values.get((name, "rate")), card.values.get((name, "latency"))
-    if shape not in shapes or rate is None:
+    if shape is None or rate is None:
         return Cost("tensor", 1.0, latency, None, False, "1 cycle per instruction")
-    return Cost("tensor", shapes[shape] / rate, latency, name, True)
+    return Cost("tensor", math.prod(map(int, shape.groups())) / rate, latency, name, True)
 
 
 def _warpgroup_matrix(instruction: Instruction, card: Card) -> Cost:

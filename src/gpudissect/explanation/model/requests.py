@@ -72,6 +72,20 @@ class Requests:
     access: int | None = None
     is_whole: bool = False
 
+    @property
+    def l1_hits(self) -> float:
+        """Share of the requested sectors that hit the L1."""
+        return 1 - self._to_l2 / self.sectors if self.sectors else 1.0
+
+    @property
+    def l2_hits(self) -> float | None:
+        """Share of the sectors that miss the L1 which hit the L2; None if none does."""
+        return max(0.0, 1 - self.from_memory * self.sectors / self._to_l2) if self._to_l2 else None
+
+    @property
+    def _to_l2(self) -> float:
+        return (1 - self.in_sm) * self.l2_bytes / SECTOR
+
 
 def active(lanes: NDArray[np.uint32]) -> Bools:
     """Lanes of each request from their masks, shape (requests, 32)."""

@@ -33,13 +33,17 @@ from gpudissect.explanation.model.sample import block_numbers, sample_of
 from gpudissect.explanation.model.sm._state import LOCAL_LINE, LOCAL_LINE_BITS
 from gpudissect.explanation.packing import SHARED, Trace
 from gpudissect.explanation.rows import distinct_in_rows, distinct_rows
+from gpudissect.machine_code.instructions import Instruction
 from gpudissect.machine_code.program import Program
 from gpudissect.units import WARP_SIZE
 
 RANDOM_STORE = 2.4  # times a random load: an H200 loads 39, writes 16 and reduces 16 random words of 1 GiB in a ns
+COMPLETED_STORE = 1.3
+"""The same if the warp's next stores complete the sector: an H100 loads 32 random sectors in a ns, and writes 25."""
 LONE = 1.1  # lanes of a sector in stores of which each lane has a line of its own
 LINES_OF_SLICE = 2  # of an H200's L2: pairs of lines have one slice, the next pair another
 _ALLOCATION_BITS = 40
+WHOLE_SECTOR = (1 << SECTOR) - 1  # a bit for each byte
 FIRST = {"FLO", "UFLO"}
 WORD = 4  # bytes: local memory is interleaved by lane in words
 
@@ -48,7 +52,7 @@ WORD = 4  # bytes: local memory is interleaved by lane in words
 class Accessed:
     """An access of the PTX: number of its instruction, space, kind (load, store, atomic), bytes of a thread.
 
-    `is_copied`: its data are written to shared memory, not to registers.
+    `is_copied`: its data are written to shared memory, not to registers. `passes_l1`: a load that the L1 never holds.
     """
 
     instruction: int
@@ -56,6 +60,7 @@ class Accessed:
     kind: str
     size: int
     is_copied: bool = False
+    passes_l1: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,7 @@ class Traffic:
         self.contention: dict[int, Contention] = {}
         blocks = np.array([warp.block for warp in warps], dtype=np.int64)
         parts, written = list[NDArray[np.int64]](), list[NDArray[np.int64]]()
+        stores = dict[int, _Group]()
         for index, group in _groups(accesses, warps).items():
             if group.access.kind == VALUE:
                 self.values[index] = float(distinct(group.addresses, group.lanes, 1, 1).mean())
@@ -111,6 +117,10 @@ class Traffic:
             self.outside[index] = _without_cache(group, blocks, merged=index in retried)
             if index in retried:
                 self.contention[index] = contention_of(group.addresses, group.lanes, group.access.size, group.warps)
+            if group.access.passes_l1:
+                continue
+            if group.access.space == "global" and group.access.kind == "store":
+                stores[index] = group
             if group.access.space not in ("shared", "const") and group.access.kind in ("load", "store"):
                 (parts if group.access.kind == "load" else written).append(_sectors(index, group))
         self.assumed = frozenset(
@@ -118,6 +128,9 @@ class Traffic:
             for index, access in enumerate(accesses)
             if index not in self.outside and access.space in ("global", "generic") and warps
         )
+        for index, share in _completed(stores).items():
+            random = RANDOM_STORE + share * (COMPLETED_STORE - RANDOM_STORE)
+            self.outside[index] = replace(self.outside[index], random=random)
         self.outside |= {index: _without_cache(_contiguous(accesses[index]), blocks) for index in self.assumed}
         self._rows = np.concatenate(parts) if parts else np.zeros((0, 6), dtype=np.int64)
         self._blocks = blocks
@@ -221,6 +234,23 @@ def _written(index: int, group: _Group) -> NDArray[np.int64]:
     of, whole = rows[first], np.bincount(pair) * size >= SECTOR
     columns = np.full(len(of), index), of, group.warps[of], group.positions[of], sectors[first], whole
     return np.stack(columns, axis=1)
+
+
+def _completed(stores: Mapping[int, _Group]) -> dict[int, float]:
+    """Share of the sectors of each store that its warp writes whole, with all its stores in the sample."""
+    parts, index = [np.zeros((0, 3), dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for number, group in stores.items():
+        rows, lanes = np.nonzero(group.lanes)
+        sector, begin = np.divmod(group.addresses[rows, lanes].astype(np.int64), SECTOR)
+        bits = (1 << min(group.access.size, SECTOR)) - 1 << begin & WHOLE_SECTOR
+        parts.append(np.stack([group.warps[rows], sector, bits], axis=1))
+        index.append(np.full(rows.size, number))
+    rows, of = np.concatenate(parts), np.concatenate(index)
+    first, pair = distinct_rows(rows[:, 0], rows[:, 1])
+    written = np.zeros(first.size, dtype=np.int64)
+    np.bitwise_or.at(written, pair, rows[:, 2])
+    is_whole = written[pair] == WHOLE_SECTOR
+    return {number: float(is_whole[of == number].mean()) for number in stores}
 
 
 def _groups(accesses: Sequence[Accessed], warps: Sequence[SampledWarp]) -> dict[int, _Group]:
@@ -357,13 +387,24 @@ def as_assembled(program: Program, accesses: Sequence[Accessed]) -> list[Accesse
     """Accesses with the bytes of their machine code, and copies marked: the assembler joins neighbouring loads."""
     sizes = defaultdict[int, int](int)
     copies = {each.line for each in program.instructions if each.opcode == "LDGSTS"}
+    passing = {each.line for each in program.instructions if each.opcode in ("LD", "LDG") and _passes_l1(each)}
     for instruction, use in zip(program.instructions, program.uses, strict=True):
         if use.access is not None and use.bytes is not None and instruction.line is not None:
             sizes[instruction.line] = max(sizes[instruction.line], use.bytes)
     return [
-        replace(each, size=max(each.size, sizes[each.instruction]), is_copied=each.instruction in copies)
+        replace(
+            each,
+            size=max(each.size, sizes[each.instruction]),
+            is_copied=each.instruction in copies,
+            passes_l1=each.kind == "load" and each.instruction in passing,
+        )
         for each in accesses
     ]
+
+
+def _passes_l1(load: Instruction) -> bool:
+    """Whether a load must see what other SMs wrote: ``LDG.E.STRONG.GPU``, of ``__ldcg`` and volatile variables."""
+    return "STRONG" in load.modifiers and not {"GPU", "SYS"}.isdisjoint(load.modifiers)
 
 
 def combined_accesses(program: Program, accesses: Sequence[Accessed]) -> frozenset[int]:

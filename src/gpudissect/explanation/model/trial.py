@@ -57,8 +57,9 @@ class Trial:
         total = sum(weights.values())
         if not total:
             return None
-        in_sm = sum(weight * requests[index].in_sm for index, weight in weights.items())
-        return in_sm / total, sum(weight * requests[index].in_l2 for index, weight in weights.items()) / total
+        in_sm = sum(weight * requests[index].l1_hits for index, weight in weights.items())
+        memory = sum(weight * requests[index].from_memory for index, weight in weights.items())
+        return in_sm / total, max(in_sm, total - memory) / total
 
     def without(self, removed: Iterable[int]) -> Assessment:
         """The kernel without some instructions."""

@@ -29,17 +29,17 @@ MAX_ADVICE = 3  # beside the limiter
 MAX_TEXT_LENGTH, MAX_WAITS, MAX_HOTTEST = 200, 3, 5  # characters of an instruction; its producers; links
 BAR_SCALE = 100
 _CODE = (
-    *("address", "instruction", "source", "stall", "contended", "waits for", "executed", "unit", "issue cycles"),
+    *("address", "instruction", "source", "stall", "pipe wait", "waits for", "executed", "unit", "issue cycles"),
     *("latency", "sectors", "L1 hits", "L2 hits", "cost"),
 )
 NOTE_ON_CODE = (
     "*: in the longest dependence chain; stall: share of a warp's time that it waits for a result or a barrier; "
-    "contended: that it waits for a unit or an issue slot; issue cycles: of the unit, bank conflicts and uncoalesced "
+    "pipe wait: that it waits for a pipe or an issue slot; issue cycles: of the unit, bank conflicts and uncoalesced "
     "accesses included; latency: cycles without load, of loads the mean over L1, L2 and device memory"
 )
 
 NOTE_ON_SOURCE = (
-    "issue slots: share of all instructions issued; stall, contended: shares of a warp's time, as below; executed: "
+    "issue slots: share of all instructions issued; stall, pipe wait: shares of a warp's time, as below; executed: "
     "times by a warp, of the most executed instruction"
 )
 

@@ -23,19 +23,25 @@ MAX_FACT_LINES = 4
 MAX_BOUNDS = 2
 MAX_HOTTEST = 8
 MAX_WAITS = 2  # addresses of producers of an instruction
-WORKSHEET = ("resource", "cycles per instruction", "instructions per warp", "cycles per warp", "share of the time")
+WORKSHEET = (
+    "resource",
+    "cycles per instruction",
+    "instructions per warp",
+    "cycles per warp",
+    "share of predicted time",
+)
 CURVE = (
     *("warps", "blocks", "waves", "predicted", "bracket", "measured", "error", "L1", "Volkov", "roofline"),
     *("limited by", "best"),
 )
 CURVE_OPTIONAL = ("blocks", "limited by", "bracket", "waves", "L1")
-SOURCE = ("source line", "issue slots", "stall", "contended", "executed", "instructions")
+SOURCE = ("source line", "issue slots", "stall", "pipe wait", "executed", "instructions")
 MAX_SOURCE_ROWS = 30
 CODE = (
-    *("address", "executed", "unit", "issue cycles", "latency", "waits for", "stall", "contended"),
+    *("address", "executed", "unit", "issue cycles", "latency", "waits for", "stall", "pipe wait"),
     *("sectors", "L1 hits", "L2 hits", "instruction", "source", "cost"),
 )
-CODE_OPTIONAL = ("cost", "L2 hits", "L1 hits", "sectors", "contended", "source", "latency", "issue cycles", "unit")
+CODE_OPTIONAL = ("cost", "L2 hits", "L1 hits", "sectors", "pipe wait", "source", "latency", "issue cycles", "unit")
 """Columns in the order in which they are dropped."""
 
 
@@ -123,12 +129,13 @@ def _l1_of(point: Point) -> str:
 def _print_tables(out: Console, explanation: Explanation) -> None:
     """Print worksheet, curve, machine code with the hottest instructions first, critical path, assumptions, notes."""
     _print_table(out, "Worksheet", WORKSHEET, worksheet_rows(explanation))
-    model = "predicted by simulating the warps of an SM; Volkov's model and the roofline do not overlap latencies"
-    _print_table(out, f"Time against occupancy: {model}", CURVE, curve_rows(explanation), CURVE_OPTIONAL)
+    model = "predicted: simulated SM; Volkov: the longer of its latency and throughput bounds; roofline: no latency"
+    _print_table(out, f"Time against occupancy. {model}", CURVE, curve_rows(explanation), CURVE_OPTIONAL)
     hottest = listing.hottest(explanation, MAX_HOTTEST)
     _print_table(out, "Where a warp spends its time", CODE, code_rows(hottest), CODE_OPTIONAL)
     _print_source(out, explanation)
-    count = f"{len(explanation.lines)} instructions; *: on the longest dependence chain"
+    count = f"{len(explanation.lines)} instructions; *: on the longest dependence chain; stall: waits for results or "
+    count += "barriers; pipe wait: for a pipe or an issue slot"
     count += "; sectors and hits are assumed" if sentences.assumed_of(explanation) else ""
     rows = folded_code_rows(listing.executed_lines(explanation))
     _print_table(out, f"Machine code: {count}", CODE, rows, CODE_OPTIONAL)
@@ -136,9 +143,9 @@ def _print_tables(out: Console, explanation: Explanation) -> None:
     loops = sorted(explanation.loops.items(), key=lambda item: -item[1])
     _print_list(out, "Loop-carried, cycles per iteration", [f"{cycles:.4g}  {name}" for name, cycles in loops])
     for title, found in (("Advice", explanation.advice), ("Also tried", explanation.rejected)):
-        texts = [f"{sentences.change_of(explanation, each)}{each.text}: {each.evidence}" for each in found]
+        texts = [f"{sentences.change_of(explanation, each)}{each.text}; {each.evidence}" for each in found]
         savings = [sentences.saved_of(each) for each in found]
-        _print_list(out, title, [f"{saved}  {text}" for saved, text in zip(savings, texts, strict=True)])
+        _print_list(out, title, [f"Saves {saved}  {text}" for saved, text in zip(savings, texts, strict=True)])
     _print_list(out, "Assumed, not measured", explanation.assumptions)
     _print_list(out, "Notes", explanation.notes)
 
@@ -164,7 +171,7 @@ def curve_rows(explanation: Explanation) -> list[tuple[str, ...]]:
             f"{point.blocks_per_sm}",
             f"{blocks / (sms * point.blocks_per_sm):.2f}" if sms and point.blocks_per_sm else "",
             format_ns(point.predicted),
-            f"{format_ns(point.low)} .. {format_ns(point.high)}",
+            f"{format_ns(point.low)} to {format_ns(point.high)}",
             "" if point.measured is None else format_ns(point.measured),
             "" if point.error is None else f"{point.error:+.1%}",
             _l1_of(point),
@@ -195,7 +202,7 @@ def source_rows(explanation: Explanation) -> list[tuple[str, ...]]:
 def _print_source(out: Console, explanation: Explanation) -> None:
     rows = source_rows(explanation)
     more = f"; {MAX_SOURCE_ROWS} of {len(rows)}" if len(rows) > MAX_SOURCE_ROWS else ""
-    title = "Source lines by time: shares of all issue slots and of a warp's time, executions by a warp"
+    title = "Source lines by time: share of issue slots, shares of a warp's time, executions per warp"
     _print_table(out, f"{title}{more}", SOURCE, rows[:MAX_SOURCE_ROWS])
 
 
