@@ -45,14 +45,14 @@ def test_the_screen_answers_in_this_order():
     facts = [
         *("add on NVIDIA H200, GPU values MEASURED", "grid 4096, block 256, 16 registers, sm_90"),
         *(
-            "device memory: busy for 86% of the measured time",
+            "device memory: busy for 90% of the predicted time",
             "100% of its work is LDG.E at add.cu:4",
+            "10 us, bracket 9 us to 11 us; measured 10.5 us, error -4.8%",
             "Saves 31% 10 us -> 6.9 us: move fewer bytes",
             "are used; x 2",
             "Saves 5% 10 us -> 9.5 us: use loads",
         ),
-        "10 us, bracket 9 us to 11 us; measured 10.5 us, error -4.8%",
-        *("100%, 64 of 64 warps per SM (maximum)", "40 warps per SM reach 90%"),
+        *("100%, 64 of 64 warps per SM (maximum)", "40 warps per SM for 90%"),
         "9 us (device memory), 4 us (L2 cache)",
         "<- this launch",
     ]
@@ -84,8 +84,27 @@ def test_the_longest_screen_fits():
 
 def test_latency_is_explained_by_the_instruction_that_waits():
     text = text_of(explanation(point=point(2), bounds={"issue": 9000.0}))
-    assert "the busiest resource, issue slots, is busy for 36% of the time" in text
-    assert "waits 62% of its time at FADD (0x0020, add.cu:5) for the result of LDG.E (0x0010, add.cu:4)" in text
+    assert "; busiest resource: issue slots, 36% busy" in text
+    assert "latency: 62% of a warp's time is stalls at FADD (0x0020, add.cu:5), which needs the result of LDG.E" in text
+
+
+def test_waits_for_busy_pipes_are_no_latency():
+    busy = line(0, "IMAD R2, R0, R3, R4", stall=0.07, contended=0.92)
+    text = text_of(explanation(point=point(2), bounds={"issue": 9000.0}, lines=(busy,)))
+    assert "no single resource: a warp waits for results 7%, for issue slots or busy pipes 92% of its time; " in text
+    assert "busiest resource: issue slots, 36% busy" in text
+
+
+def test_a_profile_of_another_gpu_is_named():
+    text = text_of(explanation(point=point(8, measured=False), recorded_gpu="NVIDIA H100"))
+    assert "not measured on this GPU (profile of an NVIDIA H100)" in text
+
+
+@pytest.mark.parametrize(("cycles", "text"), [(7.273, "7.27 cycles"), (10610.0, "10,610 cycles")])
+def test_cycles_of_a_loop_have_no_exponent(cycles, text):
+    assert f"Loop-carried {text} per machine-code iteration" in text_of(
+        explanation(point=point(2), loops={"k.cu:3": cycles})
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,19 +124,19 @@ def test_latency_is_explained_by_the_instruction_that_waits():
         ({"max_warps": None}, "64 warps per SM; limited by warps per SM"),
         ({"point": point(8, measured=False)}, "not measured"),
         ({"warps_for_90": None}, "unknown"),
-        ({"sms": 1024}, "Warps needed 32 warps per SM"),
+        ({"sms": 1024}, "Warps needed 32 warps per SM for 90%"),
         ({"point": point(2)}, "Dependence chain 1.5 us for one warp"),
-        ({"point": point(2)}, "570 cycles per iteration"),
-        ({"counts": "given"}, "Assumed contiguous accesses to device memory, no bank conflicts"),
+        ({"point": point(2)}, "570 cycles per machine-code iteration of the loop at"),
+        ({"counts": "given"}, "Assumed all accesses are contiguous, miss every cache"),
         ({"point": point(8).model_copy(update={"measured": 8e3})}, "Saves 31%? "),
-        ({"active_threads": 16.0, "advice": ()}, "move fewer bytes"),
-        ({"active_threads": 16.04}, "Divergence on average 16 of 32 threads of a warp are active"),
+        ({"active_threads": 16.0, "advice": ()}, "Move fewer bytes"),
+        ({"active_threads": 16.04}, "Divergence 16 of 32 threads per warp are active on average"),
         ({"against": explanation(gpu="NVIDIA H100")}, "10 us, the same time; limited by"),
         ({"origin": Origin.SIMULATED}, "values SIMULATED"),
         ({"stack_bytes": 16}, "16 B of local memory"),
-        ({"advice": ()}, "Advice move fewer bytes"),
-        ({"advice": (), "rejected": (SMALL, SMALL), "point": point(2)}, "none of the 2 changes tried saves 3%"),
-        ({"advice": (), "lines": (ATOMIC,)}, "execute fewer atomics"),
+        ({"advice": ()}, "Advice Move fewer bytes"),
+        ({"advice": (), "rejected": (SMALL, SMALL), "point": point(2)}, "None of the 2 changes tried saves 3%"),
+        ({"advice": (), "lines": (ATOMIC,)}, "Execute fewer atomics"),
         ({"lines": (ATOMIC,)}, "80% of its work is atomics at add.cu:3"),
         (
             {"lines": (ATOMIC, line(5, "RED.E.ADD [R2]", limiting=0.2))},
@@ -132,22 +151,22 @@ def test_latency_is_explained_by_the_instruction_that_waits():
             "80% of its work is atomics at add.cu:3 (retry loop of atomics at add.cu:3)",
         ),
         ({}, "shrinks the L1 from 241 KiB to 21 KiB"),
-        ({"point": BUSY_LSU}, "LSU pipe (loads, stores, shuffles): busy for 23%"),
+        ({"point": BUSY_LSU}, "LSU pipe (loads, stores, shuffles): busy for 24%"),
         ({"hint": "already at the bandwidth", "advice": (SMALL,)}, "Advice already at the bandwidth"),
         (
             {"point": point(2), "lines": (*explanation().lines, BARRIER)},
-            "65% for results, 20% at barriers, 6% for issue",
+            "a warp waits for results 65%, at barriers 20%, for issue slots or busy pipes 6% of its time",
         ),
-        ({"advice": (), "lines": SPILLS, "point": BUSY_LSU}, "avoid spills"),
+        ({"advice": (), "lines": SPILLS, "point": BUSY_LSU}, "Avoid spills"),
         ({"lines": SPILLS, "point": BUSY_LSU}, "80% of its work is local memory at add.cu:4"),
-        ({"sms": 8192}, "4096 blocks for 8192 SMs: 4096 SMs are idle"),
+        ({"sms": 8192}, "4096 blocks for 8192 SMs: 4096 SMs idle"),
         ({"sms": 1024}, "0.50 waves: 4096 blocks, 8192 fit on the GPU"),
         ({"sms": 132, "grid": (1584, 1, 1)}, "1.50 waves of 1056 blocks: the last wave fills 50% of the GPU"),
         (
             {"advice": (SMALL.model_copy(update={"is_limit": True, "gain": 0.5}),)},
             "Saves up to 50% 10 us -> 5 us: unroll",
         ),
-        ({"against": explanation(gpu="NVIDIA H100", point=point(4))}, "12.5 us, 1.25 x the time; limited by latency"),
+        ({"against": explanation(gpu="NVIDIA H100", point=point(4))}, "12.5 us, 25% longer; limited by latency"),
     ],
 )
 def test_a_fact_is_on_the_screen(fields, fact):
@@ -228,7 +247,7 @@ def test_the_best_occupancy_is_marked_with_its_l1():
     assert rows[0].endswith("█ <- best") and max(len(row) for _, row in screen(faster_below(), 80)) <= 80
     table = [row for row in curve_rows(faster_below()) if row[-1] == "best"]
     assert len(table) == 1 and table[0][0] == "24" and "209 KiB" in table[0]
-    assert "shrinks the L1 where it is smaller" in text_of(faster_below())
+    assert "shrinks the L1 as shown" in text_of(faster_below())
     best_is_launch = text_of(explanation())
     assert "<- best" not in best_is_launch and "241 KiB ████████████████████████ <- this launch" in best_is_launch
 
@@ -278,7 +297,7 @@ def test_occupancies_that_a_small_grid_does_not_reach_are_left_out():
     shown = explanation(sms=1024)
     assert [each.warps_per_sm for each in curve_of(shown)][-2:] == [24, 32]
     assert curve_of(shown)[-1].predicted == shown.point.predicted
-    rows = [row for _, row in screen(shown, 80) if "this launch" in row]
+    rows = [row for _, row in screen(shown, 80) if row.endswith("<- this launch")]
     assert len(rows) == 1 and rows[0].split()[0] == "32"
     assert [each.warps_per_sm for each in curve_of(explanation(sms=4096))] == [8]
     assert "this launch" not in text_of(explanation(sms=4096))

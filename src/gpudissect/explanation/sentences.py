@@ -113,12 +113,11 @@ def _limiter(explanation: Explanation) -> str:
         place, kind, share = _most_work(explanation)
         most = f"; {share:.0%} of its work is {f'{kind} ' if kind else ''}at {place}" if share else ""
         return f"{name}: busy for {min(1.0, busy):.0%} of the predicted time{most}{_retries(explanation)}"
-    busiest = f"{bounds[0][0]}, is busy for {bounds[0][2]:.0%} of the predicted time" if bounds else ""
-    busiest = f"the busiest resource, {busiest}" if busiest else ""
+    busiest = f"busiest resource: {bounds[0][0]}, {bounds[0][2]:.0%} busy" if bounds else ""
     longest, waits = _longest_wait(explanation) + _retries(explanation), _waits(explanation)
     is_busy = sum(line.contended for line in explanation.lines) > sum(line.stall for line in explanation.lines)
-    texts = ("no single resource", busiest, waits, longest) if is_busy else (LATENCY, longest, waits, busiest)
-    return f"{texts[0]}: {'; '.join(filter(None, texts[1:]))}".removesuffix(": ")
+    kind, *texts = ("no single resource", waits, busiest, longest) if is_busy else (LATENCY, longest, waits, busiest)
+    return f"{kind}: {'; '.join(filter(None, texts))}".removesuffix(": ")
 
 
 def _retries(explanation: Explanation) -> str:

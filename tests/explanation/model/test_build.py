@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from gpudissect.errors import UsageError
-from gpudissect.explanation.model.build import assess_given, explain_profile
+from gpudissect.explanation.model.build import _latency, assess_given, explain_profile
 from gpudissect.explanation.model.card import card_of
+from gpudissect.explanation.model.requests import Requests
 from gpudissect.explanation.profile import read_profile
 from gpudissect.explanation.trips import executions
 from gpudissect.machine_code.program import read_program
@@ -28,11 +29,15 @@ def explained(kernel):
 def test_the_latency_of_a_load_is_the_mean_by_where_its_requests_end():
     values = {(each.element, each.attribute): each.value for each in H200.findings}
     l1, l2, memory = (values[level, "hit_latency"] for level in ("l1", "l2", "dram"))
+    requests = Requests(lanes=32.0, passes=1.0, sectors=4.0, in_sm=0.25, in_l2=0.75)
+    assert _latency(requests, l1, card_of(H200)) == pytest.approx(0.25 * l1 + 0.5 * l2 + 0.25 * memory)
     loads = [line for line in explained("binary_search").lines if line.sectors and line.latency]
-    for line in loads:
-        behind_l1 = line.l2_hits * l2 + (1 - line.l2_hits) * memory
-        assert line.latency == pytest.approx(line.l1_hits * l1 + (1 - line.l1_hits) * behind_l1)
-    assert any(0.1 < line.l1_hits < 0.9 for line in loads) and max(line.latency for line in loads) > l1 + 10
+    assert all(l1 <= line.latency <= memory for line in loads) and max(line.latency for line in loads) > l1 + 10
+
+
+def test_hit_rates_are_shares_of_sectors():
+    requests = Requests(lanes=32.0, passes=1.0, sectors=32.0, in_sm=0.0, l2_bytes=4 * 32.0, from_memory=1 / 32)
+    assert (requests.l1_hits, requests.l2_hits) == pytest.approx((28 / 32, 3 / 4))
 
 
 def test_a_cost_that_was_not_measured_names_what_it_is_like():
