@@ -53,7 +53,7 @@ def test_no_time_is_below_its_bounds(kernel):
 
 def test_every_kernel_that_an_h200_ran_ran_on_an_h100():
     h200, h100 = ({path.name for path in (RECORDINGS / gpu).glob("*.json")} for gpu in ("h200", "h100"))
-    assert (len(h200), len(h100), h200 - h100) == (128, 164, set())
+    assert h200 and h200 <= h100
 
 
 def test_few_instrumented_kernels_compute_other_results():

@@ -117,7 +117,7 @@ def test_given_counts_need_no_recorded_accesses_of_asynchronous_copies():
     recorded = read_profile(Path("tests/recordings/kernels/h200/linear_gelu.json"))
     program, launch = read_program(*recorded.machine_code()), recorded.launch
     trips = {loop.name: 2.0 for loop in program.loops.loops}
-    given = executions(program, trips, launch.blocks * launch.threads_per_block)
+    given = executions(program, trips, launch)
     assessment = assess_given(program, launch, given, card_of(load(Path("docs/results/h200.json"))))
     copies = [place for place, each in enumerate(program.instructions) if each.opcode == "LDGSTS"]
     assert {assessment.requests[place].passes for place in copies} == {4.0}

@@ -151,7 +151,7 @@ KINDS = ("plain", "load", "store", "barrier", "matrix", "prepare", "arrive", "wa
 def run(sm: Sm, work: Work) -> Run:
     """Simulate all blocks on an SM. Raises `ValueError` without a path, warps or blocks."""
     from gpudissect.explanation.model.sm import _state as state
-    from gpudissect.explanation.model.sm._engine import simulate
+    from gpudissect.explanation.model.sm._loop import simulate
 
     sizes = [path.size for path in work.paths] or [0]
     if min(*sizes, work.warps_per_block, work.resident, work.blocks) < 1:
