@@ -164,7 +164,7 @@ def test_times_that_exceed_the_limit_are_left_out(tmp_path):
     profile = record.finish(tmp_path, {})
     found = [point.blocks_per_sm for point in profile.sweep[:-1]]
     assert found == [1, 2, 3, 4, 5, 6, 7, 8, 11, 16, 23, 32][-len(found) :] and 2 < len(found) < 12
-    assert f"{12 - len(found)} lower occupancies" in profile.notes[0] and profile.warps
+    assert f"{12 - len(found)} lower occupancies:" in profile.notes[0] and profile.warps
 
 
 def test_a_kernel_that_crashes_loses_the_process_and_keeps_what_was_measured(tmp_path):

@@ -29,15 +29,13 @@ class MachineCounts:
     """Executions of the blocks of a program by threads and by warps, by index of block.
 
     `edges` has the threads that go from one block to another.
-    `origin` is the PTX block that a block came from, None without lines. `contradicting` are PTX blocks whose
-    counts do not agree with those of others: code of several blocks was merged.
+    `origin` is the PTX block that a block came from, None without lines.
     """
 
     threads: tuple[Count, ...]
     warps: tuple[Count, ...]
     edges: dict[tuple[int, int], Count] = field(repr=False)
     origin: tuple[PtxBlock | None, ...]
-    contradicting: tuple[PtxBlock, ...]
 
 
 def map_counts(
@@ -50,12 +48,12 @@ def map_counts(
     for terms in system.conservation():
         sums.add(terms, 0.0)
     sums.add({system.entries[0]: 1.0}, float(threads))
-    contradicting, found = [], [evidence for evidence in find_evidence(program, functions) if evidence.block in counts]
+    found = [evidence for evidence in find_evidence(program, functions) if evidence.block in counts]
     for evidence in found:
         executions = float(counts[evidence.block].threads)
         terms = {system.unknown(place): float(factor) for place, factor in evidence.copies.items()}
-        if terms and not sums.add(terms, executions):
-            contradicting.append(evidence.block)
+        if terms:
+            sums.add(terms, executions)  # no more than a bound if code of several blocks was merged
         for block in evidence.at_most:
             sums.limit(block, executions)
     system.limit_by_loops(sums, threads)
@@ -93,7 +91,7 @@ def map_counts(
     for block, each in list(_warps_of_functions(program, by_threads, warps, origin)):
         warps[block] = each
     edges = {key: solved[unknown] for key, unknown in system.edges.items()}
-    return MachineCounts(by_threads, tuple(warps), edges, origin, tuple(contradicting))
+    return MachineCounts(by_threads, tuple(warps), edges, origin)
 
 
 def _taken_first(

@@ -177,4 +177,8 @@ def _limits(module: Module, kernel: str, tracing: Traced) -> list[str]:
 
 def _omissions(measured: Measured) -> list[str]:
     count = measured.omitted_points
-    return [f"no times at {count} lower occupancies: the time limit is too short for them"] if count else []
+    return (
+        [f"no times at {count} lower occupanc{'ies' if count > 1 else 'y'}: the time limit is too short"]
+        if count
+        else []
+    )

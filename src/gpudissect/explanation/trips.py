@@ -70,7 +70,7 @@ def executions(program: Program, trips: Mapping[str, float], launch: Launch) -> 
         tuple(_exact(count * times[n] if n in reached else 0.0) for n in range(len(flow.blocks)))
         for count in (threads, warps)
     )
-    return MachineCounts(by_threads, by_warps, edges, (None,) * len(flow.blocks), ())
+    return MachineCounts(by_threads, by_warps, edges, (None,) * len(flow.blocks))
 
 
 def _exact(value: float) -> Count:

@@ -1,11 +1,13 @@
 """What an explanation says of each instruction, and why there is none."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from gpudissect.errors import UsageError
+from gpudissect.explanation.model import predict
 from gpudissect.explanation.model.build import assess_given, explain_profile
 from gpudissect.explanation.model.card import card_of
 from gpudissect.explanation.profile import read_profile
@@ -100,6 +102,14 @@ def test_arrays_that_instrumented_copies_computed_differently_are_named():
     names = recorded("small_inverse").results.different_traced
     assert names and any(f"other values of {names[0]}:" in note for note in explained("small_inverse").notes)
     assert not any("other values" in note for note in explained("transpose_naive").notes)
+
+
+def test_waits_that_the_simulation_cut_short_are_noted(monkeypatch):
+    simulate = predict.run
+    monkeypatch.setattr(predict, "run", lambda *job: replace(simulate(*job), released=3))
+    notes = explain_profile(recorded("transpose_naive"), [H200]).notes
+    assert any("waits of 3 simulated warps" in note for note in notes)
+    assert not any("simulated warps" in note for note in explained("transpose_naive").notes)
 
 
 def test_latency_under_load_is_assumed_without_a_result_of_hide():

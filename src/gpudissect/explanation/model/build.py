@@ -17,7 +17,7 @@ from gpudissect.explanation.model.contiguous import contiguous_traffic
 from gpudissect.explanation.model.costs import Cost
 from gpudissect.explanation.model.critical import Chain, cycles_per_iteration, latencies, longest_chain
 from gpudissect.explanation.model.occupancy import shared_of_block
-from gpudissect.explanation.model.predict import roofline, steps_of, volkov
+from gpudissect.explanation.model.predict import released_note, roofline, steps_of, volkov
 from gpudissect.explanation.model.requests import Requests
 from gpudissect.explanation.model.trial import Trial
 from gpudissect.explanation.packing import DamagedProfileError
@@ -168,7 +168,7 @@ class _Builder:
             rejected=tuple(each for each in advice if each.gain < MIN_GAIN),
             hint=hint_of(trial),
             assumptions=self._assumptions(),
-            notes=tuple(self.notes),
+            notes=(*self.notes, *released_note(found.run)),
         )
 
     @cached_property
