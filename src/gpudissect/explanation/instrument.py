@@ -144,7 +144,7 @@ class Traced:
         addresses = None
         if stream == 0:
             start = place * WARP_SIZE * _RECORD_BYTES
-            addresses = np.frombuffer(arrays["addresses"], np.uint64, count * WARP_SIZE, start).reshape(-1, 32)
+            addresses = np.frombuffer(arrays["addresses"], np.uint64, count * WARP_SIZE, start).reshape(-1, WARP_SIZE)
         return Events(records[:, 1], records[:, 0], addresses, total - first - count, first)
 
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from gpudissect.explanation.model.phases import Events, events_of, kind_of, no_events
-from gpudissect.explanation.model.predict import released_note
 from gpudissect.explanation.model.sample import empty_sample
-from gpudissect.explanation.model.sm.engine import Work, run
+from gpudissect.explanation.model.sm.engine import Work, released_note, run
 from gpudissect.explanation.packing import Trace
 from tests.explanation.model.sm.test_engine import SM, step
 from tests.explanation.model.test_asynchronous import instruction

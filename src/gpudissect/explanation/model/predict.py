@@ -336,14 +336,6 @@ def volkov(found: Prediction, latency: float, launch: Launch, card: Card) -> flo
     return max(waves * (latency + replacement), *found.bounds.values())
 
 
-def released_note(run: Run) -> list[str]:
-    """What to state of warps that nothing but the simulation itself let go on (none in 301 recorded launches)."""
-    if not run.released:
-        return []
-    what = "barriers in memory at which no sampled warp arrives"
-    return [f"waits of {run.released} simulated warps at {what} were cut short: the predicted time may be too short"]
-
-
 def roofline(found: Prediction) -> float:
     """Nanoseconds by the roofline: bytes of memory or arithmetic, whichever takes longer."""
     return max(found.bounds[name] for name in ("memory", "fma", "fp64", "tensor"))
