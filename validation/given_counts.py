@@ -37,7 +37,7 @@ def ratio_of(gpu: str, kernel: str) -> float:
         entries = threads - sum(counts.edges[latch, loop.header].value for latch in loop.latches)
         trips[loop.name] = threads / entries if entries > 0 else 0.0
     launch = profile.launch
-    given = executions(program, trips, launch.blocks * launch.threads_per_block)
+    given = executions(program, trips, launch)
     assessment = assess_given(program, launch, given, card)
     return assessment.predict(assessment.occupancy.blocks, largest_carveout=False).nanoseconds / profile.sweep[-1].ns
 

@@ -206,7 +206,7 @@ def predict(
 def explain(
     code: Name | object,
     *,
-    machine: Name | Result | Sequence[Name | Result],
+    machine: Name | Result | Sequence[Name | Result] = (),
     kernel: str | None = None,
     grid: int | Sequence[int] | None = None,
     block: int | Sequence[int] | None = None,
@@ -252,8 +252,14 @@ def explain(
     compiler.
 
     """
-    from gpudissect.explanation.inputs import explain_file, explain_recorded, explain_trips
+    from gpudissect.explanation.inputs import check_launch, explain_file, explain_recorded, explain_trips
 
+    given: dict[str, object] = {
+        "grid": grid,
+        "shared": shared or None,
+        "args": args if len(args) else None,
+        "device": device,
+    }
     with ExitStack() as stack:
         if not isinstance(code, str | Path):
             from gpudissect.explanation.python_kernels import python_kernel
@@ -263,20 +269,18 @@ def explain(
             kernel, shared, compile_options = held.name, shared or held.shared_bytes, (*held.options, *compile_options)
             block = held.block if block is None and grid is not None else block
             args = args if grid is None or trips is not None else held.values(args, grid)
-        results, others = _results_of("machine", machine), _results_of("against", against)
+        results, others = _results_of("machine", machine or ()), _results_of("against", against)
         path, file, options = _path("profile", profile), Path(code), tuple(compile_options)
-        if grid is None or block is None:
-            if grid is not None or block is not None or trips is not None or len(args):
-                raise UsageError("a launch needs both grid and block")
+        given |= {"block": block, "limit": limit, "trips": trips, "profile": path}
+        if not check_launch(file, given):
             found = explain_file(file, results, kernel=kernel, profile=path, options=options, against=others)
             return Explanation.of(found)
         from gpudissect.explanation.on_gpu import check_saved, record_on_gpu, run_of, save_profile
         from gpudissect.explanation.trips import parse_trips
 
+        assert grid is not None and block is not None
         run = run_of(grid, block, shared, args, device, limit, options)
         if trips is not None:
-            if len(args) or path is not None:
-                raise UsageError("with trips the kernel is not run: leave out args and profile, or trips")
             _check_type("trips", trips, Mapping | str, "a mapping of loops to trip counts, or 'none'")
             trips = parse_trips([trips]) if isinstance(trips, str) else trips
             found = explain_trips(file, run.launch, trips, results, kernel=kernel, options=options, against=others)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -12,19 +13,22 @@ import pytest
 
 import gpudissect as gd
 from gpudissect.errors import UsageError
-from gpudissect.explanation import jobs, process, record
+from gpudissect.explanation import gate, inputs, jobs, process, record
 from gpudissect.explanation.inputs import check_architecture
 from gpudissect.explanation.instrument import with_source_lines
+from gpudissect.explanation.packing import pack_bytes
 from gpudissect.explanation.ptx import parse_ptx
 from gpudissect.explanation.result import Explanation
 from gpudissect.explanation.user_code import assemble
+from gpudissect.machine_code.elf import read_elf
+from gpudissect.machine_code.kernel import Cubin
 from gpudissect.machine_code.names import short_name
 from tests.explanation.test_record import prepared, serve
 from tests.support.ptx import ptx_of
 from tests.support.results import PLAIN, result
 
 ROOT = Path(__file__).parents[2]
-H200, H100 = (ROOT / "docs" / "results" / f"{name}.json" for name in ("h200", "h100"))
+H200, H100, HIDING = (ROOT / "docs" / "results" / f"{name}.json" for name in ("h200", "h100", "h200-latency-hiding"))
 SOURCE = r"""
 typedef unsigned u32;
 #define THREAD (blockIdx.x * blockDim.x + threadIdx.x)
@@ -36,6 +40,10 @@ extern "C" __global__ void divergent(u32* out, const u32* in, u32 n) {
 }
 """
 OTHER = 'extern "C" __global__ void other(unsigned* out) { out[threadIdx.x] = 1; }\n'
+
+
+def digest_of(cubin: Cubin) -> str:
+    return hashlib.sha256(cubin.kernels[0].code).hexdigest()
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +86,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     bandwidth = next(f for f in slow["findings"] if (f["element"], f["attribute"]) == ("dram", "read_bandwidth"))
     bandwidth["value"] = 0
     (folder / "slow.json").write_text(json.dumps(slow))
+    partial = json.loads(H200.read_text())
+    partial["findings"] = [each for each in partial["findings"] if each["element"] != "fadd"]
+    (folder / "part.json").write_text(json.dumps(partial))
+    partial["options"]["quick"] = True
+    (folder / "quick.json").write_text(json.dumps(partial))
+    plain = assemble(profile.ptx(), "sm_90", kernel="divergent")
+    lineless = {"packed_cubin": pack_bytes(plain.data), "code_sha256": digest_of(plain)}
+    (folder / "lineless.json").write_text(json.dumps(content | lineless))
     (folder / "cut.json").write_text(profile.to_json()[:1000])
     return folder
 
@@ -120,8 +136,12 @@ def test_it_is_printed_and_written(files, gpudissect, explained, tmp_path) -> No
 @pytest.mark.parametrize(
     ("condition", "code", "fact"),
     [
-        ("spills == 0 and registers > 1", 0, "true: 'spills == 0 and registers > 1': spills is 0 B, registers is"),
-        ("not spills == 0", 4, "error: false: 'not spills == 0': spills is 0 B"),
+        (
+            "spills == 0 and registers > 1",
+            0,
+            "gpudissect: gate passed: spills == 0 and registers > 1 (spills is 0 B, registers is",
+        ),
+        ("not spills == 0", 4, "gpudissect: gate failed: not spills == 0 (spills is 0 B)"),
     ],
 )
 def test_a_condition_decides_the_exit_code(files, gpudissect, condition, code, fact) -> None:
@@ -134,17 +154,33 @@ def test_a_condition_decides_the_exit_code(files, gpudissect, condition, code, f
 def test_json_has_the_condition_and_its_values(files, gpudissect, explained, condition, code, tmp_path) -> None:
     words = ("--json", "--gate", condition, "-o", tmp_path / "out.json")
     got, out, _ = gpudissect("explain", files / "profile.json", "--machine", H200, *words)
-    gate = json.loads(out)["gate"]
-    assert got == code and json.loads((tmp_path / "out.json").read_text())["gate"] == gate
-    assert (gate["expression"], gate["is_true"], gate["values"]["spills"]) == (condition, code == 0, 0.0)
-    assert gate["values"].get("limiter", explained.point.limiter) == explained.point.limiter
+    found = json.loads(out)["gate"]
+    assert got == code and json.loads((tmp_path / "out.json").read_text())["gate"] == found
+    assert (found["expression"], found["is_true"], found["values"]["spills"]) == (condition, code == 0, 0.0)
+    assert found["values"].get("limiter", explained.point.limiter) == explained.point.limiter
     assert json.loads(explained.to_json())["gate"] is None
 
 
-def test_an_unknown_value_of_a_condition_leaves_the_output(files, gpudissect) -> None:
-    words = ("--grid", "4", "--block", "64", "--trips", "none", "--json", "--gate", "error < 5")
-    code, out, err = gpudissect("explain", files / "divergent.cu", "--machine", H200, *words)
-    assert code == 2 and json.loads(out)["gate"] is None and "error of this kernel is not known" in err
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("divergent.cu", "--machine", H200, "--grid", "4", "--block", "64", "--trips", "none"),
+        ("profile.json", "--machine", H100),
+    ],
+)
+def test_a_condition_on_a_measured_time_is_refused_before_any_work_without_one(files, monkeypatch, error_of, words):
+    monkeypatch.chdir(files)
+    monkeypatch.setattr(inputs, "explain_recorded", lambda *arguments: pytest.fail("it was explained"))
+    monkeypatch.setattr(inputs, "read_program", lambda *arguments: pytest.fail("it was explained"))
+    error = error_of("explain", *words, "--gate", "error < 10%")
+    assert "needs a measured time: run it on the GPU or give a profile recorded on this GPU" in error
+
+
+def test_an_unknown_value_of_a_condition_leaves_the_output(files, gpudissect, monkeypatch) -> None:
+    monkeypatch.setitem(gate._NAMES, "warps", ("", lambda each: None))
+    words = ("--machine", H200, "--json", "--gate", "warps < 5")
+    code, out, err = gpudissect("explain", files / "profile.json", *words)
+    assert code == 2 and json.loads(out)["gate"] is None and "warps of this kernel is not known" in err
 
 
 @pytest.mark.parametrize("launch", [(), ("--grid", "4", "--block", "64"), ("--trips", "none")])
@@ -187,7 +223,17 @@ def test_several_kernels_need_a_name(files, gpudissect, error_of) -> None:
         (("missing.cubin",), ("missing.cubin", "No such file")),
         (("missing.cu",), ("missing.cu", "No such file")),
         (("truncated.cubin",), ("truncated",)),
-        (("both.cubin",), ("2 kernels", "--kernel")),
+        (("both.cubin",), ("both.cubin has 2 kernels; choose one with --kernel: other, divergent",)),
+        (("profile.json", "--trips", "none"), ("profile.json is a profile and contains the launch: omit --trips",)),
+        (("profile.json", "--arg", "n:i32=1", "--shared", "1"), ("contains the launch: omit --shared, --arg",)),
+        (
+            ("profile.json", "--machine", "quick.json"),
+            ("lacks fadd.rate", "with --quick; run 'gpudissect discover' wi"),
+        ),
+        (("profile.json", "--machine", "part.json"), ("lacks fadd.rate; measure",)),
+        (("profile.json", "--machine", HIDING), ("is one of 'hide': also give one of 'discover'",)),
+        (("lineless.json", "--machine", H200), ("lineless.json", "packed_cubin has no lines", "record it again")),
+        (("profile.json", "--machine", H200, "--gate", "time < 12"), ("time needs a unit, such as 12us; got 12",)),
         (("divergent.cubin", "--kernel", "diverge"), ("diverge", "did you mean divergent?")),
         (("divergent.cubin", "--profile", "missing.json"), ("missing.json", "No such file")),
         (("divergent.cubin", "--profile", "cut.json"), ("cut.json", "not a profile")),
@@ -225,6 +271,54 @@ def test_bad_input_costs_one_line(files, monkeypatch, error_of, arguments, facts
     monkeypatch.chdir(files)
     error = error_of("explain", *arguments)
     assert all(fact in error for fact in facts), error
+
+
+@pytest.mark.parametrize(
+    ("element", "attribute", "value"),
+    [
+        ("l1", "capacity", 1 << 40),
+        ("l1", "capacity", 0),
+        ("l2", "capacity", -1),
+        ("l2", "fetch_granularity", 0),
+        ("l2", "fetch_granularity", 10**15),
+        ("launch", "kernel_interval", -1e6),
+        ("launch", "block_replacement", 1e15),
+        ("launch", "block_replacement", -1.0),
+        ("l2", "partition_by_sm", (0, 1 << 40)),
+    ],
+)
+def test_values_that_no_gpu_has_are_refused(files, element, attribute, value) -> None:
+    measured = gd.load(H200)
+    place = next(n for n, f in enumerate(measured.findings) if (f.element, f.attribute) == (element, attribute))
+    findings = list(measured.findings)
+    findings[place] = findings[place].model_copy(update={"value": value})
+    with pytest.raises(UsageError, match=rf"{element}\.{attribute} is .* which no GPU has"):
+        gd.explain(files / "profile.json", machine=measured.model_copy(update={"findings": tuple(findings)}))
+
+
+def test_a_clock_below_zero_is_refused(files) -> None:
+    measured = gd.load(H200)
+    conditions = measured.conditions.model_copy(update={"clock_hz": -1e9})
+    with pytest.raises(UsageError, match="clock_hz is -1e"):
+        gd.explain(files / "profile.json", machine=measured.model_copy(update={"conditions": conditions}))
+
+
+def test_of_a_file_only_the_code_for_the_recorded_gpu_is_read(files, monkeypatch) -> None:
+    requested = []
+    read = inputs.cubins_for
+    monkeypatch.setattr(inputs, "cubins_for", lambda path, arch: requested.append(arch) or read(path, arch))
+    monkeypatch.setattr(inputs, "read_device_code", lambda *arguments: pytest.fail("all of the file was read"))
+    gd.explain(files / "divergent.cubin", profile=files / "profile.json", machine=H200)
+    assert requested == ["sm_90"]
+
+
+def test_lines_that_are_not_readable_are_noted(files, tmp_path) -> None:
+    data = (files / "divergent.cubin").read_bytes()
+    section = read_elf(data).content(".debug_line")
+    (tmp_path / "k.cubin").write_bytes(data.replace(section, b"\x21" * len(section)))
+    launch = {"grid": 4, "block": 64, "machine": H200, "trips": "none"}
+    notes = [gd.explain(path, **launch).notes for path in (files / "divergent.cubin", tmp_path / "k.cubin")]
+    assert ["line information not readable" in each for each in notes] == [False, True]
 
 
 def test_source_that_does_not_compile_costs_one_line(files, error_of, tmp_path) -> None:

@@ -19,6 +19,7 @@ from gpudissect.device.cuda.driver import GpuLimits
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.explanation import inputs, kernel_process, on_gpu, record
 from gpudissect.explanation.profile import read_profile
+from gpudissect.explanation.user_code import assemble
 from tests.cli.test_explain import H100, H200, OTHER, ROOT, SOURCE
 from tests.support.ptx import ptx_of
 from tests.support.ptx_interpreter import ARGUMENT_BYTES
@@ -40,6 +41,7 @@ def on_fake(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "k.cu").write_text(SOURCE)
     (tmp_path / "both.cu").write_text(SOURCE + OTHER)
+    (tmp_path / "empty.cu").write_text("__device__ int twice(int x) { return 2 * x; }")
     return tmp_path
 
 
@@ -122,9 +124,28 @@ def test_without_a_gpu_a_profile_is_proposed(on_fake, error_of, monkeypatch):
         raise DeviceError("no driver")
 
     monkeypatch.setattr(on_gpu, "gpu_limits", refuse)
-    assert "no driver" in (error := error_of(*command(), code=3)) and "--profile" in error and "--trips" in error
-    assert "cannot read missing.cu" in error_of(*command("missing.cu"))
-    assert "NAME:TYPE" in error_of(*command(arguments=("x",)))
+    what = "no GPU found: add --trips LOOP=N of each loop ('none' if there are none)"
+    example = " and --machine RESULT, such as docs/results/h200.json of the repository"
+    ends = ", or --profile FILE of an earlier run (no driver)\n"
+    assert error_of(*command(), code=3).endswith(what + ends)
+    assert error_of(*command(machine=None), code=3).endswith(what + example + ends)
+    (on_fake / "k.ptx").write_text(ptx_of(SOURCE + OTHER, "compute_90"))
+    (on_fake / "wrong.cu").write_text("__global__ void k() { nothing; }")
+    (on_fake / "wrong.ptx").write_text(".version 8.0 .entry k( {")
+    (on_fake / "k.cubin").write_bytes(assemble((on_fake / "k.ptx").read_text(), "sm_90").data)
+    for words, facts, code in (
+        (command("missing.cu"), ("cannot read missing.cu",), 2),
+        (command("README.md"), ("cannot read README.md",), 2),
+        (command(arguments=("x",)), ("NAME:TYPE",), 2),
+        (command("wrong.cu", arguments=()), ("wrong.cu did not compile", "nothing"), 3),
+        (command("wrong.ptx", arguments=()), ("wrong.ptx",), 2),
+        (command("k.ptx", machine=None), ("k.ptx has 2 kernels; choose one with --kernel: ",), 2),
+        (command("k.cubin", machine=None), ("k.cubin has 2 kernels; choose one with --kernel: ",), 2),
+        (command("k.cu", arguments=ARGUMENTS[:1]), ("1 argument", "3 parameters"), 2),
+        (command("k.cu", machine="missing.json"), ("missing.json",), 2),
+    ):
+        error = error_of(*words, code=code)
+        assert all(fact in error for fact in facts), error
 
 
 def test_with_trips_nothing_is_run(on_fake, gpudissect, monkeypatch):
@@ -137,6 +158,30 @@ def test_with_trips_nothing_is_run(on_fake, gpudissect, monkeypatch):
     assert found.counts == "given" and "GIVEN" in str(found)
     with pytest.raises(gd.UsageError, match="leave out args"):
         gd.explain("k.cu", grid=4, block=64, trips={}, args=[1], machine=H200)
+    for option in ({"device": "cuda:0"}, {"limit": 5.0}, {"profile": "p.json"}):
+        with pytest.raises(gd.UsageError, match=f"with trips the kernel is not run: leave out {next(iter(option))}"):
+            gd.explain("k.cu", grid=4, block=64, trips={}, machine=H200, **option)
+    for option in ({"device": "cuda:0"}, {"limit": 5.0}, {"shared": 4}, {"trips": "none"}):
+        with pytest.raises(gd.UsageError, match=f"{next(iter(option))} requires grid and block"):
+            gd.explain("k.cu", machine=H200, **option)
+
+
+@pytest.mark.parametrize(
+    ("options", "fact"),
+    [
+        ({"grid": 65536.5}, "not a grid: 65536.5"),
+        ({"block": None}, "grid requires block"),
+        ({"shared": 1.5}, "not a number of bytes: 1.5"),
+        ({"limit": "5"}, "time limit of '5'"),
+        ({"machine": ()}, "add --machine"),
+        ({"machine": None}, "add --machine"),
+    ],
+)
+def test_wrong_values_in_python_are_refused(on_fake, options, fact):
+    with pytest.raises(gd.UsageError, match=fact):
+        gd.explain("k.cu", **{"grid": 4, "block": 64, "args": ARGUMENTS, "machine": H200} | options)
+    with pytest.raises(gd.UsageError, match="add --machine"):
+        gd.explain("k.cu", grid=4, block=64, trips={})
 
 
 def test_a_disk_that_fills_up_costs_the_profile_alone(on_fake, gpudissect, monkeypatch):
@@ -199,17 +244,21 @@ def test_ctrl_c_ends_the_process_and_keeps_what_was_measured(on_fake):
         (command("k.cu", "--profile", "missing/p.json"), ("missing/p.json", "no folder")),
         (command("k.cu", "--profile", "p.txt"), ("p.txt", ".json")),
         (command("k.cu", "--profile", "k.cu"), ("k.cu", "input")),
-        (command("p.json"), ("p.json", "leave out --grid")),
+        (command("p.json"), ("p.json is a profile and contains the launch: omit --grid, --block, --arg",)),
         (command("k.ptx", "--compile-option=-DN=1"), ("--compile-option",)),
         (command("k.cu", "--compile-option=-arch=sm_80"), ("-arch=sm_80",)),
-        (["explain", "k.cu", "--grid", "4"], ("--grid", "needs --block")),
+        (["explain", "k.cu", "--grid", "4"], ("--grid requires --block",)),
         (["explain", "k.cu", "--arg", "n:i32=1"], ("--arg", "--grid and --block")),
         (["explain", "k.cu"], ("--grid and --block", "--profile", "--trips")),
         (["explain", "k.cu", "--trips", "none"], ("--trips", "--grid and --block")),
         (command("k.cu", "--trips", "none"), ("--trips", "leave out --arg")),
-        (command("k.cu", "--trips", "k.cu:4=1", arguments=()), ("k.cu:4", "valid: none")),
+        (command("k.cu", "--trips", "k.cu:4=1", arguments=()), ("the machine code has no loops: --trips none",)),
         (command("k.cu", "--trips", "none", arguments=(), machine=None), ("--machine",)),
-        (command("p.json", "--trips", "none", arguments=()), ("p.json", "leave out --trips")),
+        (command("p.json", "--trips", "none", arguments=()), ("p.json", "omit --grid, --block, --trips")),
+        (command("k.cu", "--trips", "a=1,b=2", arguments=()), ("'a=1,b=2'", "repeat --trips for each loop")),
+        (command("k.cu", "--profile", "p.json", "--all", machine=None), ("--machine", "gpudissect discover -d cuda:0")),
+        (command("k.cu", "--profile", "p.json", "--against", H100, machine=None), ("--machine", "discover -d cuda:0")),
+        (command("empty.cu"), ("empty.cu: no kernel found: mark it __global__",)),
     ],
 )
 def test_what_cannot_work_is_refused_before_the_gpu_is_used(on_fake, monkeypatch, error_of, words, facts):
@@ -262,7 +311,7 @@ def test_in_python_arguments_are_values(on_fake, monkeypatch):
     for args, fact in (([ARGUMENTS[0], source, 2.5], "p3 is f32"), ([ARGUMENTS[0], {}], "dict"), ([], "3 parameters")):
         with pytest.raises(gd.UsageError, match=fact):
             gd.explain("k.cu", args=args, **options)
-    with pytest.raises(gd.UsageError, match="both grid and block"):
+    with pytest.raises(gd.UsageError, match="grid requires block"):
         gd.explain("k.cu", args=[1], machine=H200, grid=3)
     monkeypatch.setenv("FAKE_GPU", "fail_at=1")
     with pytest.raises(KernelFailed, match="ILLEGAL_ADDRESS"):

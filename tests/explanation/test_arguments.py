@@ -47,6 +47,10 @@ def test_an_argument_is_read_and_written_as_text(spec, expected):
         ("x:f32[8]=gauss", ["gauss", "random", "permutation"]),
         ("x:f32[8]=random:1", ["random:1", "random:LOW:HIGH"]),
         ("x:f32[8]=random:2:1", ["LOW", "HIGH"]),
+        ("x:f32[8]=random:-3e38:3e38", ["HIGH - LOW", "f32"]),
+        ("x:f64[8]=random:-1e308:1e308", ["HIGH - LOW", "f64"]),
+        ("x:f16[8]=random:-60000:60000", ["HIGH - LOW", "f16", "65504"]),
+        ("x:f64[8]=random:0:inf", ["HIGH - LOW"]),
         ("x:u8[257]=permutation", ["u8", "256"]),
         ("x:u8[257]=range", ["256", "u8"]),
         ("x:u8[2]=constant:256", ["256", "u8"]),
@@ -107,6 +111,14 @@ def test_random_data_are_within_their_range_and_of_their_type(kind):
         limits = np.iinfo(anything.dtype)
         spread = (anything.astype(float) - limits.min) / (float(limits.max) - limits.min)
         assert 0.45 < spread.mean() < 0.55 and spread.min() < 0.01 and spread.max() > 0.99
+
+
+@pytest.mark.parametrize(
+    "spec", ["f16[200000]=random", "f16[200000]=random:-1:1", "f32[200000]=random:16777200:16777216"]
+)
+def test_random_numbers_are_below_the_upper_end(spec):
+    data = parse_argument(f"x:{spec}").data()
+    assert data.max() < (16777216 if "f32" in spec else 1) and np.isfinite(data).all()
 
 
 def test_data_depend_on_the_name_and_the_seed_alone(monkeypatch):

@@ -98,7 +98,7 @@ def test_the_values_are_printed_with_units():
     gate = parse_gate("spills == 0 and warps_for_90 <= 48 and time < 1ms and occupancy > 50 and limiter == memory")
     expected = "spills is 0 B, warps_for_90 is 40, time is 10 us, occupancy is 100 %, limiter is memory"
     result = gate.evaluate(explanation())
-    assert text_of(result) == f"true: '{gate.text}': {expected}"
+    assert text_of(result) == f"gate passed: {gate.text} ({expected})"
     assert result.values["time"] == explanation().point.predicted and result.values["limiter"] == "memory"
 
 

@@ -256,6 +256,8 @@ def test_types_that_numpy_lacks_are_passed_as_bytes(monkeypatch):
     [
         (Tensor(np.zeros(4), is_contiguous=False), "strides"),
         (OnGpu(np.zeros((4, 4)), (8, 32)), "strides"),
+        (np.zeros((4, 4)).T, "strides"),
+        (np.zeros(8)[::2], "strides"),
         (np.zeros(0), "0 elements"),
         (np.array([None]), "object"),
         (instance("x", "Lost", __dlpack__=None), "a Lost that cannot be copied: TypeError"),

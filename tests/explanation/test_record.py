@@ -126,6 +126,27 @@ def test_times_are_those_of_the_launches_at_each_occupancy(tmp_path):
     assert {launch[:2] for launch in context.driver.launches if launch[2]} == {(0, DEFAULT_CARVEOUT)}
 
 
+def test_each_launch_of_the_counts_ends_before_the_next(tmp_path):
+    context = prepared(tmp_path, "divergent")
+    launched, waits, wait = [0], [], context.wait
+    launch = context.driver.cuLaunchKernel
+
+    def counted_launch(*arguments):
+        launched[0] += 1
+        return launch(*arguments)
+
+    def noted_wait(limit_s):
+        measured = jobs.read_measured(tmp_path)
+        waits.append((launched[0], measured.stage if measured else "", bool(measured and measured.has_counts)))
+        launched[0] = 0
+        return wait(limit_s)
+
+    context.driver.cuLaunchKernel, context.wait = counted_launch, noted_wait
+    serve(context, tmp_path)
+    of_counts = [(count, has_counts) for count, stage, has_counts in waits if stage == "counts" and count]
+    assert of_counts == [(1, False), (1, True), (1, True)]  # the counts are kept before they are repeated
+
+
 def test_what_may_have_slowed_the_launches_is_noted(tmp_path, monkeypatch):
     context = prepared(tmp_path, "divergent")
     monkeypatch.setattr(NVML, "throttling", lambda: "power cap")
@@ -143,7 +164,7 @@ def test_times_that_exceed_the_limit_are_left_out(tmp_path):
     profile = record.finish(tmp_path, {})
     found = [point.blocks_per_sm for point in profile.sweep[:-1]]
     assert found == [1, 2, 3, 4, 5, 6, 7, 8, 11, 16, 23, 32][-len(found) :] and 2 < len(found) < 12
-    assert f"{12 - len(found)} lower occupancies" in profile.notes[0] and profile.warps
+    assert f"{12 - len(found)} lower occupancies:" in profile.notes[0] and profile.warps
 
 
 def test_a_kernel_that_crashes_loses_the_process_and_keeps_what_was_measured(tmp_path):

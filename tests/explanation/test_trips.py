@@ -38,6 +38,7 @@ extern "C" __global__ void nest(float* out, int n, int m) {
 }
 """
 OUTER, INNER, CALLED = "kernels.cu:15", "kernels.cu:13", "kernels.cu:3"
+LAUNCH = Launch(grid=(64, 1, 1), block=(96, 1, 1))
 THREADS = 96 * 64
 DOT = r"""
 extern "C" __global__ void dot(float* a, float* b, int n) {
@@ -74,15 +75,31 @@ def times_at(program, counts, name):
 
 
 def test_blocks_of_a_loop_run_as_often_as_it_turns_in_all_loops_around(program):
-    counts = executions(program, {OUTER: 3, INNER: 5, CALLED: 4}, THREADS)
+    counts = executions(program, {OUTER: 3, INNER: 5, CALLED: 4}, LAUNCH)
     assert [times_at(program, counts, name) for name in (OUTER, INNER, CALLED)] == [3, 15, 12]
     loop = program.loops.loops[program.loops.find(INNER)]
     assert counts.edges[loop.latches[0], loop.header].value == (5 - 1) * 3 * THREADS
     assert counts.warps[loop.header].value == 15 * THREADS / 32
 
 
+@pytest.mark.parametrize("threads", [16, 33, 48, 100])
+def test_a_block_may_end_with_a_part_of_a_warp(program, threads, tmp_path):
+    launch = Launch(grid=(264, 1, 1), block=(threads, 1, 1))
+    counts = executions(program, {OUTER: 3, INNER: 5, CALLED: 4}, launch)
+    header = program.loops.loops[program.loops.find(INNER)].header
+    assert counts.threads[header].value == 15 * 264 * threads
+    assert counts.warps[header].value == 15 * 264 * -(-threads // 32)
+    (tmp_path / "kernels.cu").write_text(SOURCE.lstrip())
+    found, whole = (
+        explain_trips(tmp_path / "kernels.cu", each, {OUTER: 3, INNER: 5, CALLED: 4}, [H200])
+        for each in (launch, Launch(grid=(264, 1, 1), block=(-(-threads // 32) * 32, 1, 1)))
+    )
+    assert found.point.predicted == pytest.approx(whole.point.predicted)
+    assert max(line.executed for line in found.lines) == 15
+
+
 def test_both_ways_of_a_branch_run(program):
-    counts = executions(program, {OUTER: 3, INNER: 5, CALLED: 4}, THREADS)
+    counts = executions(program, {OUTER: 3, INNER: 5, CALLED: 4}, LAUNCH)
     stores = [n for n, each in enumerate(program.instructions) if each.opcode == "STG"]
     blocks = [n for n, block in enumerate(program.flow.blocks) for s in stores if block.start <= s < block.end]
     assert len(set(blocks)) == 2 and {counts.threads[n].value for n in blocks} == {THREADS}
@@ -90,7 +107,7 @@ def test_both_ways_of_a_branch_run(program):
 
 def test_code_for_unusual_operands_of_a_division_does_not_run():
     divide = program_of('extern "C" __global__ void divide(float* x) { x[threadIdx.x] /= x[0]; }', "divide")
-    counts = executions(divide, {}, THREADS)
+    counts = executions(divide, {}, LAUNCH)
     assert divide.slow_paths
     assert {counts.threads[n].value for n in divide.slow_paths} == {0}
     assert {counts.threads[n].value for n in set(divide.flow.order) - divide.slow_paths} == {THREADS}
@@ -99,7 +116,7 @@ def test_code_for_unusual_operands_of_a_division_does_not_run():
 def test_a_loop_may_turn_never_or_be_named_by_its_address(program):
     loop = program.loops.loops[program.loops.find(INNER)]
     address = program.instructions[program.flow.blocks[loop.header].start].address
-    counts = executions(program, {OUTER: 3, hex(address): 0, CALLED: 2.5}, THREADS)
+    counts = executions(program, {OUTER: 3, hex(address): 0, CALLED: 2.5}, LAUNCH)
     assert [times_at(program, counts, name) for name in (INNER, CALLED)] == [0, 7.5]
 
 
@@ -115,15 +132,25 @@ def test_a_loop_may_turn_never_or_be_named_by_its_address(program):
 )
 def test_what_is_missing_or_wrong_is_named(program, trips, facts):
     with pytest.raises(UsageError) as error:
-        executions(program, trips, THREADS)
+        executions(program, trips, LAUNCH)
     assert all(fact in str(error.value) for fact in facts), error.value
+
+
+def test_a_loop_has_one_trip_count(program):
+    loop = program.loops.loops[program.loops.find(INNER)]
+    address = hex(program.instructions[program.flow.blocks[loop.header].start].address)
+    with pytest.raises(UsageError, match=f"two trip counts of one loop, by the names {INNER} and {address}: give one"):
+        executions(program, {OUTER: 3, INNER: 5, address: 5, CALLED: 4}, LAUNCH)
+    dot = program_of(DOT, "dot")
+    with pytest.raises(UsageError, match="two trip counts of one loop"):
+        executions(dot, {dot.loops.loops[0].name: 3, LINE: 39}, LAUNCH)
 
 
 def test_a_loop_without_a_trip_count_is_described():
     program = program_of(DOT, "twice")
     first, *others = program.loops.loops
     with pytest.raises(UsageError, match=r"of 1 loop: \S+ \(0x\w+ to 0x\w+, counts in steps of 8\)"):
-        executions(program, {loop.name: 1 for loop in others if loop.name != first.name}, THREADS)
+        executions(program, {loop.name: 1 for loop in others if loop.name != first.name}, LAUNCH)
 
 
 def test_iterations_of_the_source_are_distributed_over_an_unrolled_loop():
@@ -131,22 +158,31 @@ def test_iterations_of_the_source_are_distributed_over_an_unrolled_loop():
     loops = program.loops.loops
     members = unrolled_loops(program)[LINE]
     assert [size for _, size in members] == [16, 4, 1]
-    counts = executions(program, {LINE: 39}, THREADS)
+    counts = executions(program, {LINE: 39}, LAUNCH)
     assert [counts.threads[loops[number].header].value / THREADS for number, _ in members] == [2, 1, 3]
-    counts = executions(program, {loops[number].name: size for number, size in members}, THREADS)
+    counts = executions(program, {loops[number].name: size for number, size in members}, LAUNCH)
     assert [counts.threads[loops[number].header].value / THREADS for number, _ in members] == [16, 4, 1]
 
 
 @pytest.mark.parametrize(
     ("kernel", "facts"),
     [
-        ("dot", ("of 1 loop", f"{LINE} (unrolled: 16 iterations at 0x", ", 4 iterations", f"--trips {LINE}=100")),
+        (
+            "dot",
+            (
+                "of 1 loop",
+                f"{LINE} (unrolled: 16 iterations at 0x",
+                ", 4 iterations",
+                ", 1 iteration at 0x",
+                f"--trips {LINE}=100",
+            ),
+        ),
         ("twice", ("of 9 loops", "kernels.cu:11#1", "kernels.cu:12#1", "--trips kernels.cu:10=100")),
     ],
 )
 def test_unrolled_loops_without_trips_are_described(kernel, facts):
     with pytest.raises(UsageError) as error:
-        executions(program_of(DOT, kernel), {}, THREADS)
+        executions(program_of(DOT, kernel), {}, LAUNCH)
     assert all(fact in str(error.value) for fact in facts), error.value
 
 
@@ -162,6 +198,7 @@ def test_trips_as_text():
         (["k=-1"], "LOOP=N"),
         (["k=1e"], "k=1e"),
         (["k=1", "k=2"], "two trip"),
+        (["k.cu:3=1,k.cu:4=2"], "repeat --trips for each loop"),
     ):
         with pytest.raises(UsageError, match=fact):
             parse_trips(texts)

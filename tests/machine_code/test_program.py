@@ -11,7 +11,7 @@ from gpudissect.machine_code import registers
 from gpudissect.machine_code.elf import read_elf
 from gpudissect.machine_code.instructions import Instruction
 from gpudissect.machine_code.kernel import choose_kernel, read_cubin
-from gpudissect.machine_code.lines import source_lines
+from gpudissect.machine_code.lines import UnreadableLinesError, source_lines
 from gpudissect.machine_code.program import describe, read_program
 from tests.machine_code.sources import ARCHITECTURES, INSTRUCTIONS, LOOP, RESOURCES
 from tests.support.machine_code import cubin_of, decoded
@@ -70,20 +70,47 @@ def test_code_that_is_no_instruction_is_refused_or_read():
 
 @settings(max_examples=150)
 @given(st.lists(st.tuples(st.integers(0, 1 << 12), st.integers(0, 255)), min_size=1, max_size=6))
-def test_damaged_line_information_gives_lines_or_none(changes):
+def test_damaged_line_information_gives_lines_or_one_error(changes):
     data = cubin_of(RESOURCES, "sm_90")
     section = read_elf(data).content(".debug_line")
     damaged = bytearray(section)
     for place, value in changes:
         damaged[place % len(damaged)] = value
     cubin = read_cubin(data.replace(section, bytes(damaged)))
-    lines = source_lines(cubin, cubin.kernels[0])
+    try:
+        lines = source_lines(cubin, cubin.kernels[0])
+    except UnreadableLinesError as error:
+        assert str(error).startswith("line information not readable")
+        return
     assert all(isinstance(file, str) and isinstance(line, int) for file, line in lines.values())
+
+
+def test_a_program_without_readable_lines_says_so():
+    data = cubin_of(LOOP, "sm_90")
+    section = read_elf(data).content(".debug_line")
+    damaged = read_cubin(data.replace(section, b"\x21" * len(section)))
+    whole, program = (read_program(each, choose_kernel(each.kernels, None)) for each in (read_cubin(data), damaged))
+    assert (whole.has_readable_lines, program.has_readable_lines) == (True, False)
+    assert whole.lines and not program.lines and len(program.instructions) == len(whole.instructions)
+
+
+def test_only_functions_of_the_compiler_are_slow_paths():
+    source = """
+    __device__ __noinline__ float slowpath_of_mine(float x) { return x * x + 1; }
+    extern "C" __global__ void mediumpath(float* x) { x[threadIdx.x] = slowpath_of_mine(x[1]) / x[0]; }
+    """
+    cubin = read_cubin(cubin_of(source, "sm_90"))
+    program = read_program(cubin, choose_kernel(cubin.kernels, None))
+    ends = program.flow.entries[1:]
+    names = {each.start: each.name for each in program.kernel.functions}
+    slow = {names[program.instructions[program.flow.blocks[n].start].address] for n in program.slow_paths & {*ends}}
+    assert len(slow) == 1 and "$__internal_" in next(iter(slow))
+    assert any("slowpath_of_mine" in name for name in names.values()) and 0 not in program.slow_paths
 
 
 @given(st.sampled_from(MNEMONICS.split()), st.lists(st.sampled_from(OPERANDS), max_size=7))
 def test_registers_of_any_operands_are_found(mnemonic, operands):
     opcode, *modifiers = mnemonic.split(".")
-    instruction = Instruction(0, opcode, tuple(modifiers), "", tuple(operands), (0, 0), 1, False, None, None, 0, 0)
+    instruction = Instruction(0, opcode, tuple(modifiers), "", tuple(operands), (0, 0), 1, None, None, 0, 0)
     for found in (registers.reads(instruction), registers.writes(instruction)):
         assert all(re.fullmatch(r"U?[RP]\d+", register) for register in found)

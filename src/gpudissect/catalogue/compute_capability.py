@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from gpudissect.machine_code.kernel import RESERVED_SHARED_BYTES
 from gpudissect.workload import Instruction
 
 T = TypeVar("T")
@@ -49,8 +50,29 @@ max_sm_threads = ByCapability({"7.5": 1024} | dict.fromkeys(("8.6", "8.7", "8.9"
 """Threads that an SM can hold, from Volta on."""
 stores_cross_l1 = ByCapability(dict.fromkeys(_FROM_VOLTA, True), False)
 """Whether all stores of an SM pass through its L1, those that bypass its tags included (Nsight Compute, "L1TEX")."""
-smallest_carveout = ByCapability({"7.5": 32 << 10}, 8 << 10)
-"""Bytes of the smallest share of the L1's array that shared memory takes, from Volta on (measured on an H200)."""
+reserved_shared = ByCapability({"7": 0}, RESERVED_SHARED_BYTES)
+"""Bytes of shared memory that the system takes of each block, from Volta on (Shared Memory of the same guide)."""
+_CARVEOUTS_OF_100_KIB = (0, 8, 16, 32, 64, 100)
+_CARVEOUTS_OF_164_KIB = (*_CARVEOUTS_OF_100_KIB, 132, 164)
+_CARVEOUTS_IN_KIB = ByCapability[tuple[int, ...]](
+    {"7": (0, 8, 16, 32, 64, 96), "7.5": (32, 64), "8": _CARVEOUTS_OF_164_KIB}
+    | dict.fromkeys(("8.6", "8.9", "12"), _CARVEOUTS_OF_100_KIB),
+    (*_CARVEOUTS_OF_164_KIB, 196, 228),
+)
+
+
+def carveouts(facts: Mapping[str, object]) -> tuple[int, ...]:
+    """Bytes of shared memory into which the array of an SM can be divided, the least first, from Volta on.
+
+    Without 0, which the same guide has too: ``l1.capacity`` is measured beside the smallest other one.
+    """
+    return tuple(size << 10 for size in _CARVEOUTS_IN_KIB(facts) if size)
+
+
+def smallest_carveout(facts: Mapping[str, object]) -> int:
+    """Bytes of the smallest share of the L1's array that shared memory takes, from Volta on (measured on an H200)."""
+    return carveouts(facts)[0]
+
 
 SM_REGISTERS, MAX_THREAD_REGISTERS = 65536, 255
 """32-bit registers of an SM from Volta on, and of a thread."""

@@ -116,8 +116,8 @@ def explain(
     Exit codes: 0 success, 2 usage error, 3 the kernel failed or exceeded --limit, 4 partial result or false condition,
     130 interrupted.
     """
-    from gpudissect.explanation.gate import parse_gate
-    from gpudissect.explanation.inputs import explain_file, explain_recorded, explain_trips
+    from gpudissect.explanation.gate import NEEDS_TIME, parse_gate
+    from gpudissect.explanation.inputs import check_launch, explain_file, explain_recorded, explain_trips
     from gpudissect.explanation.trips import parse_trips
     from gpudissect.interrupts import uninterrupted
     from gpudissect.results.files import check_apart, check_names, check_writable, load
@@ -127,18 +127,17 @@ def explain(
         from gpudissect.explanation.on_gpu import gpu_number
 
         gpu_number(device)
-    if trips:
-        _check_not_run({"--arg": arg, "-d": device, "--limit": limit, "--profile": profile})
-    of_launch: dict[str, object] = {"--block": block, "--grid": grid, "--shared": shared, "--arg": arg, "-d": device}
-    of_launch |= {"--limit": limit, "--trips": trips}
+    of_launch: dict[str, object] = {"grid": grid, "block": block, "shared": shared, "arg": arg or None}
+    of_launch |= {"device": device, "limit": limit, "trips": trips or None, "profile": profile}
     options, run = tuple(compile_option or ()), None
-    if grid is not None and block is not None:
+    if check_launch(file, of_launch, "--"):
+        assert grid is not None and block is not None
         from gpudissect.explanation.on_gpu import check_saved, record_on_gpu, run_of
 
         run = run_of(grid, block, shared or 0, arg or (), device, limit, options)
-    elif given := next((name for name, value in of_launch.items() if value), None):
-        missing = " and ".join(name for name in ("--grid", "--block") if of_launch[name] is None)
-        raise UsageError(f"{given} describes a launch, which also needs {missing}")
+    needs_time = condition is not None and condition.needs_time
+    if trips and needs_time:
+        raise UsageError(f"the condition {NEEDS_TIME}")
     saved = profile if run is not None else None
     inputs = [file, *filter(None, [None if saved else profile]), *(machine or ()), *(against or ())]
     if run is not None:
@@ -151,12 +150,20 @@ def explain(
     if run is None or trips:
         with stopped_at_once("nothing was written: run the command again"):
             if run is None:
-                found = explain_file(file, results, kernel=kernel, profile=profile, options=options, against=others)
+                found = explain_file(
+                    file,
+                    results,
+                    kernel=kernel,
+                    profile=profile,
+                    options=options,
+                    against=others,
+                    needs_time=needs_time,
+                )
             else:
                 turns = parse_trips(trips or ())
                 found = explain_trips(file, run.launch, turns, results, kernel=kernel, options=options, against=others)
         return _show(found, output, html, as_json, everything, condition)
-    is_shown = bool(results or output or html or as_json or condition) or saved is None
+    is_shown = any((results, others, output, html, as_json, condition, everything)) or saved is None
     with progress_on_stderr() as progress:
         outcome = record_on_gpu(file, kernel, run, results if is_shown else None, progress)
     with uninterrupted():
@@ -173,13 +180,6 @@ def explain(
     elif not is_shown and not errors:
         print_note(f"'gpudissect explain {saved} --machine RESULT' explains it")
     return _finish(outcome, errors, saved) or code
-
-
-def _check_not_run(options: dict[str, object]) -> None:
-    """Raise `UsageError` for an option of a run on a GPU beside --trips."""
-    given = next((name for name, value in options.items() if value), None)
-    if given is not None:
-        raise UsageError(f"with --trips the kernel is not run: leave out {given}, or --trips")
 
 
 def _save(outcome: RunOutcome, path: Path | None) -> list[GpudissectError]:
@@ -243,5 +243,5 @@ def _show(
         raise not_evaluated
     if found.gate is None:
         return DONE
-    (print_note if found.gate.is_true else print_error)(text_of(found.gate))
+    print_note(text_of(found.gate))
     return DONE if found.gate.is_true else PARTIAL

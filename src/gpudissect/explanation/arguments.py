@@ -115,8 +115,9 @@ class Argument:
             kind = part.dtype if part.dtype.itemsize > 2 else np.dtype(np.float32)
             random = generator.random(part.size, kind.type)
             low, high = self.values or (0.0, 1.0)
-            with np.errstate(over="ignore"):
-                part[:] = random if not self.values else random * kind.type(high - low) + kind.type(low)
+            part[:] = random if not self.values else random * kind.type(high - low) + kind.type(low)
+            if self.values or kind != part.dtype:  # rounded up to HIGH, which is excluded
+                np.minimum(part, np.nextafter(part.dtype.type(high), part.dtype.type(low)), out=part)
         else:
             limits = np.iinfo(part.dtype)
             low, high = self.values or (int(limits.min), int(limits.max) + 1)
@@ -183,6 +184,8 @@ def _array(name: str, kind: str, count_text: str, rest: str | None) -> Argument:
         values = _range(name, kind, count, texts)
     if fill == "random" and values and not values[0] < values[1]:
         raise UsageError(f"argument {name}: {rest}: LOW must be less than HIGH")
+    if fill == "random" and values and kind[0] == "f" and values[1] - values[0] > _limits(kind)[1]:
+        raise UsageError(f"argument {name}: {rest}: HIGH - LOW is not a value of {kind}; at most {_limits(kind)[1]:g}")
     if fill == "permutation" and _largest(kind) < count - 1:
         raise UsageError(f"argument {name}: {kind} does not hold the numbers 0 to {count - 1} of a permutation")
     return Argument(name, kind, count, fill, values)

@@ -193,7 +193,7 @@ class Sums:
 
     def _determine(self, free: NDArray[np.int64], value: Array) -> None:
         matrix, results = self._reduced(free, value)
-        _, sizes, directions = np.linalg.svd(matrix)
+        _, sizes, directions = np.linalg.svd(np.linalg.qr(matrix, mode="r"))  # with the singular values of the matrix
         rank = int(np.sum(sizes > 1e-9 * max(1.0, sizes.max(initial=0.0))))
         exact = np.all(np.abs(directions[rank:]) < 1e-7, axis=0)
         least = np.linalg.lstsq(matrix, results, rcond=None)[0]

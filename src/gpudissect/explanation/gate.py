@@ -42,6 +42,8 @@ _NAMES: Mapping[str, tuple[str, Callable[[Explanation], Value | None]]] = {
 }
 """Names in a condition: unit and value. `spills` is local memory of a thread, `roofline` the share of it reached."""
 NAMES = tuple(_NAMES)
+_MEASURED = ("measured", "error")
+NEEDS_TIME = "needs a measured time: run it on the GPU or give a profile recorded on this GPU"
 _OPERATORS: Mapping[str, Callable[[Value, Value], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -64,6 +66,11 @@ class Gate:
     names: tuple[str, ...]
     _test: Test
 
+    @property
+    def needs_time(self) -> bool:
+        """Whether it has a value that only a measured time gives."""
+        return any(name in _MEASURED for name in self.names)
+
     def evaluate(self, explanation: Explanation) -> GateResult:
         """Whether it is true, and the values in it. Raises `UsageError` if a value is not known."""
         values = {name: _value(name, explanation) for name in self.names}
@@ -71,9 +78,9 @@ class Gate:
 
 
 def text_of(result: GateResult) -> str:
-    """A result in one line: ``true: 'spills == 0 and limiter == l2': spills is 0 B, limiter is l2``."""
+    """A result in one line: ``gate passed: spills == 0 and limiter == l2 (spills is 0 B, limiter is l2)``."""
     values = ", ".join(f"{name} is {_shown(name, value)}" for name, value in result.values.items())
-    return f"{'true' if result.is_true else 'false'}: '{result.expression}': {values}"
+    return f"gate {'passed' if result.is_true else 'failed'}: {result.expression} ({values})"
 
 
 def parse_gate(text: str) -> Gate:
@@ -209,6 +216,8 @@ def _check_unit(named: _Operand, other: _Operand) -> None:
         return
     if other.unit == _WORD and other.name is None:
         raise unknown_name("name in a condition", str(other.value), NAMES)
+    if named.unit == _NS and other.unit is None:
+        raise UsageError(f"{named.name} needs a unit, such as 12us; got {other.value:g}")
     units = {_NS: "a time such as 12us", _BYTES: "bytes such as 48KiB", _PERCENT: "a percentage such as 50%"}
     expected = units.get(named.unit or "", "a number" if named.unit == _COUNT else "a word such as memory")
     got = other.name or f"{other.value} {other.unit or ''}".rstrip()
@@ -218,7 +227,8 @@ def _check_unit(named: _Operand, other: _Operand) -> None:
 def _value(name: str, explanation: Explanation) -> Value:
     value = _NAMES[name][1](explanation)
     if value is None:
-        raise UsageError(f"the condition cannot be evaluated: {name} of this kernel is not known")
+        what = NEEDS_TIME if name in _MEASURED else f"cannot be evaluated: {name} of this kernel is not known"
+        raise UsageError(f"the condition {what}")
     return value
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpudissect.errors import MachineCodeError, UsageError
+from gpudissect.explanation.gate import NEEDS_TIME
 from gpudissect.explanation.instrument import with_source_lines
 from gpudissect.explanation.packing import DamagedProfileError
 from gpudissect.explanation.profile import Launch, Profile, read_profile
@@ -15,15 +16,53 @@ from gpudissect.explanation.trips import executions
 from gpudissect.explanation.user_code import CUDA, PTX, assemble, check_options, read_text, read_user_code
 from gpudissect.machine_code.device_code import cubins_for, find_kernel, read_device_code, read_embedded_ptx
 from gpudissect.machine_code.kernel import Cubin, Kernel
+from gpudissect.machine_code.lines import UNREADABLE
 from gpudissect.machine_code.names import choose_name
 from gpudissect.machine_code.program import read_program
 from gpudissect.results.model import Result
 
 PROFILE = ".json"
 """Ending of profiles."""
-_PLAUSIBLE = {"latency": (1e-2, 1e7), "rate": (1e-3, 1e18), "bandwidth": (1e6, 1e18)}
-"""Values of attributes by their last word: cycles, operations per cycle or second, bytes per second."""
+_PLAUSIBLE = {
+    "latency": (1e-2, 1e7),
+    "rate": (1e-3, 1e18),
+    "bandwidth": (1e6, 1e18),
+    "interval": (1e-3, 1e9),
+    "replacement": (0, 1e7),
+    "shuffle": (1e-3, 1e7),
+    "granularity": (1, 1 << 16),
+    "capacity": (1, 1 << 50),
+    "l1.capacity": (1, 1 << 24),
+    "l2.partition_by_sm": (0, 255),
+    "sm_count": (1, 1 << 16),
+    "clock_hz": (1e6, 1e11),
+}
+"""Values of attributes by their name or its last word: cycles or ns, operations per cycle or second, bytes (per
+second), numbers, Hz."""
+_OF_RUN = ("arg", "args", "device", "limit", "profile")
+"""Options of a launch on a GPU alone."""
 _MEASURE = "measure with 'gpudissect discover -o FILE'"
+
+
+def check_launch(file: Path, options: Mapping[str, object], dashes: str = "") -> bool:
+    """Whether options describe a launch: to run, or with ``trips`` to predict without a run.
+
+    `options` has values by name, None for what is not given: grid, block, trips, profile and others; in messages,
+    `dashes` precede the names. Raises `UsageError` for a launch of a profile, one without grid or block, and options of
+    a run beside trips.
+    """
+    given = [name for name, value in options.items() if value is not None]
+    of_launch = [f"{dashes}{name}" for name in given if name != "profile"]
+    if not of_launch:
+        return False
+    if file.suffix == PROFILE:
+        raise UsageError(f"{file} is a profile and contains the launch: omit {', '.join(of_launch)}")
+    if missing := [f"{dashes}{name}" for name in ("grid", "block") if name not in given]:
+        raise UsageError(f"{of_launch[0]} requires {' and '.join(missing)}")
+    of_run = [f"{dashes}{name}" for name in given if name in _OF_RUN]
+    if "trips" in given and of_run:
+        raise UsageError(f"with {dashes}trips the kernel is not run: leave out {of_run[0]}, or {dashes}trips")
+    return True
 
 
 def explain_file(
@@ -34,11 +73,12 @@ def explain_file(
     profile: Path | None = None,
     options: Sequence[str] = (),
     against: Sequence[Result] = (),
+    needs_time: bool = False,
 ) -> Explanation:
     """The explanation of a kernel on the GPU of some results, and on another one if `against` has results.
 
     `file` is machine code, PTX, CUDA C++ (compiled with `options`) or a profile; for the first three `profile` is one
-    of this very machine code.
+    of this very machine code. With `needs_time` a profile without a measured time of this GPU is refused.
 
     Raises `UsageError` for files that do not belong together or lack something, and what reading and compiling them
     raises: `MachineCodeError`, `PtxError`, `DeviceError`.
@@ -47,6 +87,8 @@ def explain_file(
         recorded = read_profile_of(file, kernel, profile, options)
         if not recorded.counts:
             raise UsageError(f"{profile or file} has no execution counts, because its run ended early: record it again")
+        if needs_time and results and not (recorded.sweep and recorded.gpu.name == results[0].device.name):
+            raise UsageError(f"the condition {NEEDS_TIME}")
         return explain_recorded(recorded, results, against)
     except DamagedProfileError as error:
         raise UsageError(f"{profile or file}: {error}") from None
@@ -75,8 +117,6 @@ def explain_trips(
     from gpudissect.explanation.model.build import explain_given
     from gpudissect.explanation.model.card import card_of
 
-    if file.suffix == PROFILE:
-        raise UsageError(f"{file} is a profile, which has its counts: leave out --trips, --grid and --block")
     _check_results(results)
     check_options(file, options)
     code = _machine_code_for(file, kernel, f"sm_{card_of(*results).compute_capability}", options)
@@ -84,8 +124,9 @@ def explain_trips(
 
     def explain(chosen: Sequence[Result]) -> Explanation:
         _check_results(chosen, code[1].architecture)
-        counts = executions(program, trips, launch.blocks * launch.threads_per_block)
-        return _with_origin(explain_given(program, launch, counts, chosen), chosen)
+        found = explain_given(program, launch, executions(program, trips, launch), chosen)
+        notes = found.notes if program.has_readable_lines else (*found.notes, UNREADABLE)
+        return _with_origin(found, chosen).model_copy(update={"notes": notes})
 
     found = explain(results)
     return found.model_copy(update={"against": explain(against)}) if against else found
@@ -116,14 +157,17 @@ def _check_results(results: Sequence[Result], architecture: str | None = None) -
 
 
 def _check_values(result: Result) -> None:
-    """Raise `UsageError` for a latency, rate or bandwidth that no GPU has: its simulation would not end."""
-    for each in result.findings:
-        low, high = _PLAUSIBLE.get(each.attribute.rpartition("_")[2], (-math.inf, math.inf))
-        if isinstance(each.value, int | float) and not low <= each.value <= high:
-            name = f"{each.element}.{each.attribute}"
-            raise UsageError(
-                f"{name} is {each.value:g} in the result of {result.device.name}, which no GPU has: {_MEASURE}"
-            )
+    """Raise `UsageError` for a value that no GPU has: its simulation would not end, or give times below 0."""
+    values: list[tuple[str, object]] = [(f"{each.element}.{each.attribute}", each.value) for each in result.findings]
+    values += [("sm_count", result.device.sm_count), ("clock_hz", result.conditions.clock_hz)]
+    for name, value in values:
+        limits = (_PLAUSIBLE.get(key) for key in (name, re.split(r"[._]", name)[-1]))
+        low, high = next(filter(None, limits), (-math.inf, math.inf))
+        for each in value if isinstance(value, tuple) else (value,):
+            if isinstance(each, int | float) and not low <= each <= high:
+                raise UsageError(
+                    f"{name} is {each:g} in the result of {result.device.name}, which no GPU has: {_MEASURE}"
+                )
 
 
 def check_architecture(architecture: str, result: Result) -> None:
@@ -152,22 +196,17 @@ def read_profile_of(file: Path, kernel: str | None, profile: Path | None, option
         recorded = read_profile(file)
         _check_name(file, recorded, kernel)
         return recorded
-    is_machine_code = file.suffix not in (PTX, CUDA)
-    code = find_kernel(read_device_code(file), kernel) if is_machine_code else None
-    if not is_machine_code:
-        read_text(file)
     if profile is None:
+        if file.suffix not in (PTX, CUDA):
+            find_kernel(read_device_code(file), kernel, str(file))
+        else:
+            read_text(file)
         raise UsageError(
             f"execution counts of {file} are not known: add --grid and --block to run it on a GPU, --profile FILE of "
             "an earlier run, or --grid, --block and --trips LOOP=N of each loop ('none' without loops)"
         )
     recorded = read_profile(profile)
-    if code is None:
-        code = _assembled(file, kernel, recorded.architecture, options)
-    elif code[1].architecture != recorded.architecture:
-        code = find_kernel(read_device_code(file, recorded.architecture), kernel)
-    if is_machine_code and _digest(code[1]) != recorded.code_sha256 and read_embedded_ptx(file, recorded.architecture):
-        code = _assembled(file, kernel, recorded.architecture, options)
+    code = _code_for(file, kernel, recorded, options)
     if _digest(code[1]) != recorded.code_sha256:
         if code[1].name != recorded.kernel:
             other = _short(recorded.kernel)
@@ -181,12 +220,25 @@ def read_profile_of(file: Path, kernel: str | None, profile: Path | None, option
     return recorded
 
 
+def _code_for(file: Path, kernel: str | None, recorded: Profile, options: Sequence[str]) -> tuple[Cubin, Kernel]:
+    """The machine code of a kernel for the architecture of a profile; assembled if the file has PTX alone."""
+    architecture = recorded.architecture
+    if file.suffix in (PTX, CUDA):
+        return _assembled(file, kernel, architecture, options)
+    cubins = cubins_for(file, architecture)
+    code = find_kernel(cubins, kernel, str(file)) if cubins else None
+    if code is not None and _digest(code[1]) == recorded.code_sha256:
+        return code
+    if read_embedded_ptx(file, architecture):
+        return _assembled(file, kernel, architecture, options)
+    return code or find_kernel(read_device_code(file, architecture), kernel, str(file))  # raises with what it has
+
+
 def _digest(kernel: Kernel) -> str:
     return hashlib.sha256(kernel.code).hexdigest()
 
 
 def _check_name(file: Path, profile: Profile, name: str | None) -> None:
-    profile.machine_code()  # raises for a damaged one
     try:
         choose_name([profile.kernel], name)
     except MachineCodeError:
@@ -209,6 +261,6 @@ def _machine_code_for(
 ) -> tuple[Cubin, Kernel]:
     """The machine code of a kernel with its source lines; of another architecture if the file has no other."""
     if file.suffix not in (PTX, CUDA):
-        return find_kernel(cubins_for(file, architecture) or read_device_code(file), kernel)
+        return find_kernel(cubins_for(file, architecture) or read_device_code(file), kernel, str(file))
     code = read_user_code(file, kernel, architecture, options)
     return find_kernel([assemble(code.module.text, architecture, kernel=code.kernel)], code.kernel)

@@ -26,10 +26,10 @@ from gpudissect.explanation.insertion import (
 )
 from gpudissect.explanation.ptx import BLOCK_ENDS, Function, Module, edit
 from gpudissect.explanation.slow_paths import COUNTERS, SlowCount, count_code, slow_instructions
+from gpudissect.units import WARP_SIZE
 
 LINES_FILE = "gpudissect.ptx"
 """Source file of the lines that `with_source_lines` sets."""
-WARP_THREADS = 32
 _RECORD_BYTES = 8
 _SAMPLE_FIELDS = 6
 _COUNTERS = 3
@@ -143,8 +143,8 @@ class Traced:
         records = np.frombuffer(arrays[name], np.uint32, 2 * count, place * _RECORD_BYTES).reshape(-1, 2)
         addresses = None
         if stream == 0:
-            start = place * WARP_THREADS * _RECORD_BYTES
-            addresses = np.frombuffer(arrays["addresses"], np.uint64, count * WARP_THREADS, start).reshape(-1, 32)
+            start = place * WARP_SIZE * _RECORD_BYTES
+            addresses = np.frombuffer(arrays["addresses"], np.uint64, count * WARP_SIZE, start).reshape(-1, WARP_SIZE)
         return Events(records[:, 1], records[:, 0], addresses, total - first - count, first)
 
 
@@ -208,7 +208,7 @@ def traced(module: Module, kernel: str, *, warps: int, accesses: int, visits: in
         "cursors": warps,
         "accesses": warps * accesses,
         "visits": warps * visits,
-        "addresses": warps * accesses * WARP_THREADS,
+        "addresses": warps * accesses * WARP_SIZE,
         "skips": warps,
     }
     if min(warps, accesses, visits) < 1 or sum(sizes.values()) * _RECORD_BYTES > MAX_TRACE_BYTES:

@@ -19,6 +19,8 @@ LINES = "lines.npz"
 CONTENTS = "contents.npz"
 INSTRUMENTED = ("counts", "trace", "lines")
 """Stages with a kernel that is not quite the user's."""
+DEFAULT_LIMIT_S = 60.0
+"""Of a launch, and of all times against occupancy."""
 
 
 def trace_file(folder: Path, plan: int, launch: int) -> Path:
@@ -48,9 +50,9 @@ class Job(BaseModel, frozen=True, strict=True):
     """Whether traces must have the first accesses of each warp, without gaps."""
     accesses_of_blocks: tuple[int, ...]
     """Accesses that a visit of each counted block makes."""
-    limit_s: float = 20.0
+    limit_s: float = DEFAULT_LIMIT_S
     """Of a launch."""
-    sweep_s: float = 60.0
+    sweep_s: float = DEFAULT_LIMIT_S
     """In which the times against occupancy are measured, those at high occupancy first."""
     skip: tuple[str, ...] = ()
     """Stages to leave out."""

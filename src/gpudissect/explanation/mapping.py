@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 
 from gpudissect.explanation.counts import Count, Sums
 from gpudissect.explanation.evidence import PtxBlock, find_evidence, unrolled_loops
-from gpudissect.explanation.instrument import LINES_FILE, WARP_THREADS, BlockCount
+from gpudissect.explanation.instrument import LINES_FILE, BlockCount
 from gpudissect.explanation.ptx import Function
 from gpudissect.explanation.slow_calls import find_slow_calls
+from gpudissect.machine_code.flow import ENDS
 from gpudissect.machine_code.program import Program
+from gpudissect.units import WARP_SIZE
 
 _ROUNDING = 1e-6
 MAX_RATIO = 2.0  # of the threads of a block of machine code to those of the PTX block that it comes from
-_ENDS = frozenset(("EXIT", "RET", "KILL"))
 _Place = tuple[int, str]
 
 
@@ -27,18 +28,14 @@ _Place = tuple[int, str]
 class MachineCounts:
     """Executions of the blocks of a program by threads and by warps, by index of block.
 
-    `guarded` has the threads that execute the instructions of a block under a predicate, by block and predicate;
-    `edges` those that go from one block to another.
-    `origin` is the PTX block that a block came from, None without lines. `contradicting` are PTX blocks whose
-    counts do not agree with those of others: code of several blocks was merged.
+    `edges` has the threads that go from one block to another.
+    `origin` is the PTX block that a block came from, None without lines.
     """
 
     threads: tuple[Count, ...]
     warps: tuple[Count, ...]
-    guarded: dict[_Place, Count] = field(repr=False)
     edges: dict[tuple[int, int], Count] = field(repr=False)
     origin: tuple[PtxBlock | None, ...]
-    contradicting: tuple[PtxBlock, ...]
 
 
 def map_counts(
@@ -51,12 +48,12 @@ def map_counts(
     for terms in system.conservation():
         sums.add(terms, 0.0)
     sums.add({system.entries[0]: 1.0}, float(threads))
-    contradicting, found = [], [evidence for evidence in find_evidence(program, functions) if evidence.block in counts]
+    found = [evidence for evidence in find_evidence(program, functions) if evidence.block in counts]
     for evidence in found:
         executions = float(counts[evidence.block].threads)
         terms = {system.unknown(place): float(factor) for place, factor in evidence.copies.items()}
-        if terms and not sums.add(terms, executions):
-            contradicting.append(evidence.block)
+        if terms:
+            sums.add(terms, executions)  # no more than a bound if code of several blocks was merged
         for block in evidence.at_most:
             sums.limit(block, executions)
     system.limit_by_loops(sums, threads)
@@ -93,9 +90,8 @@ def map_counts(
         warps[block] = each
     for block, each in list(_warps_of_functions(program, by_threads, warps, origin)):
         warps[block] = each
-    guarded = {key: solved[unknown] for key, unknown in system.guards.items()}
     edges = {key: solved[unknown] for key, unknown in system.edges.items()}
-    return MachineCounts(by_threads, tuple(warps), guarded, edges, origin, tuple(contradicting))
+    return MachineCounts(by_threads, tuple(warps), edges, origin)
 
 
 def _taken_first(
@@ -144,7 +140,7 @@ class _System:
         for number in flow.order:
             block = flow.blocks[number]
             last = flow.instructions[block.end - 1]
-            if last.opcode in _ENDS or block.has_unknown_successors or not block.successors:
+            if last.opcode in ENDS or block.has_unknown_successors or not block.successors:
                 self.exits[number] = next(numbers)
             predicates = {i.predicate for i in flow.instructions[block.start : block.end]} - {"", "PT", "!PT"}
             for predicate in sorted(predicates):  # in an order that no hash decides
@@ -237,10 +233,10 @@ def _warps_of_functions(
 
 def _warps(threads: Count, origin: BlockCount | None) -> Count:
     """Executions by warps of a block, with as many threads per warp as in its PTX block."""
-    low, high = float(math.ceil(threads.low / WARP_THREADS - _ROUNDING)), threads.high
+    low, high = float(math.ceil(threads.low / WARP_SIZE - _ROUNDING)), threads.high
     if origin is None or not origin.threads:
-        return Count(threads.value / WARP_THREADS, low, high)
+        return Count(threads.value / WARP_SIZE, low, high)
     value = threads.value * origin.warps / origin.threads
-    if threads.is_exact and (round(threads.value) == origin.threads or origin.threads == WARP_THREADS * origin.warps):
+    if threads.is_exact and (round(threads.value) == origin.threads or origin.threads == WARP_SIZE * origin.warps):
         return Count(value, value, value)
     return Count(max(low, value), low, high)

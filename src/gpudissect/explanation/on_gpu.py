@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,14 +15,17 @@ from gpudissect.device.cuda.driver import SIMULATED_HINT, GpuLimits, gpu_limits
 from gpudissect.errors import DeviceError, GpudissectError, KernelFailed, UsageError
 from gpudissect.explanation import jobs
 from gpudissect.explanation.inputs import PROFILE
-from gpudissect.explanation.jobs import Step
+from gpudissect.explanation.jobs import DEFAULT_LIMIT_S, Step
 from gpudissect.explanation.kernel_process import KernelProcess, StageFailed
-from gpudissect.explanation.parameters import parameters_of
+from gpudissect.explanation.model.card import card_of
+from gpudissect.explanation.parameters import check_parameters, parameters_of
 from gpudissect.explanation.profile import MAX_BLOCK_THREADS, MAX_PROFILE_BYTES, Launch, Profile
-from gpudissect.explanation.record import DEFAULT_LIMIT_S, finish, prepare
+from gpudissect.explanation.record import finish, prepare
+from gpudissect.explanation.trips import NO_LOOPS
 from gpudissect.explanation.user_code import CUDA, PTX, UserCode, check_options, read_user_code
 from gpudissect.explanation.values import Value, arguments_of, check_texts
 from gpudissect.interrupts import uninterrupted
+from gpudissect.machine_code.device_code import find_kernel, read_device_code
 from gpudissect.machine_code.kernel import Kernel
 from gpudissect.results.files import check_apart, check_ending, check_readable, check_writable, write_text
 from gpudissect.results.model import Result
@@ -30,6 +33,9 @@ from gpudissect.units import WARP_SIZE, format_bytes, parse_bytes
 
 Sizes = str | int | Sequence[int]
 MAX_LIMIT_S = 86_400.0
+DEFAULT_ARCHITECTURE = "sm_90"
+"""For which code is checked without a GPU and its result."""
+EXAMPLE_RESULT = "docs/results/h200.json"
 MAX_GRID, MAX_BLOCK = ((1 << 31) - 1, 65_535, 65_535), (1024, 1024, 64)
 """Of every GPU in x, y and z (CUDA C++ Programming Guide, Technical Specifications per Compute Capability)."""
 Progress = Callable[[int, int, str], None]
@@ -78,12 +84,14 @@ def run_of(
     """
     gpu = gpu_number(device)
     limit_s = DEFAULT_LIMIT_S if limit_s is None else limit_s
-    if not 0 < limit_s <= MAX_LIMIT_S:
-        raise UsageError(f"a time limit of {limit_s} s: valid: more than 0, up to {MAX_LIMIT_S:.0f}")
+    if not isinstance(limit_s, int | float) or not 0 < limit_s <= MAX_LIMIT_S:
+        raise UsageError(f"a time limit of {ascii(limit_s)[:40]} s: valid: more than 0, up to {MAX_LIMIT_S:.0f}")
     sizes, threads = _sizes("grid", grid, MAX_GRID), _sizes("block", block, MAX_BLOCK)
     if math.prod(threads) > MAX_BLOCK_THREADS:
         raise UsageError(f"a block of {math.prod(threads)} threads: at most {MAX_BLOCK_THREADS}")
     shared_bytes = parse_bytes(shared) if isinstance(shared, str) else shared
+    if not isinstance(shared_bytes, int):
+        raise UsageError(f"not a number of bytes: {ascii(shared)[:40]}; write such as 49152 or '48KiB'")
     if not 0 <= shared_bytes < 1 << 31:
         raise UsageError(f"{format_bytes(shared_bytes)} of dynamic shared memory: no SM has as much")
     launch = Launch(grid=sizes, block=threads, shared_bytes=shared_bytes)
@@ -105,7 +113,9 @@ def gpu_number(device: str | None) -> int:
 
 
 def _sizes(what: str, given: Sizes, maxima: Sequence[int]) -> tuple[int, int, int]:
-    parts = re.split(r"[,x]", given) if isinstance(given, str) else [given] if isinstance(given, int) else list(given)
+    parts = (
+        re.split(r"[,x]", given) if isinstance(given, str) else list(given) if isinstance(given, Iterable) else [given]
+    )
     texts = [str(part).strip() for part in parts]
     if not 1 <= len(texts) <= 3 or not all(re.fullmatch(r"[0-9]{1,10}", text, re.ASCII) for text in texts):
         raise UsageError(f"not a {what}: {ascii(given)[:60]}; write X, X,Y or X,Y,Z")
@@ -153,16 +163,17 @@ def record_on_gpu(
     What cannot work is refused before the GPU is used: raises `UsageError` as `read_user_code`, `prepare` and
     `check_kernel` do, `DeviceError` without a GPU or compiler, `KernelFailed` for CUDA C++ that does not compile.
     """
-    if file.suffix == PROFILE:
-        raise UsageError(f"{file} is a profile, which has its launch: leave out --grid and --block")
     check_options(file, run.options)
     check_readable(file)
     check_texts(run.arguments)
     try:
         limits = gpu_limits(run.gpu)
     except DeviceError as error:
-        hint = "without a GPU, give --profile FILE of an earlier run, or --trips of all loops"
-        raise DeviceError(f"{str(error).removesuffix(SIMULATED_HINT)}; {hint}") from None
+        _check_without_gpu(file, kernel, run, results or ())
+        hint = f"--trips LOOP=N of each loop ('{NO_LOOPS}' if there are none)"
+        hint += "" if results else f" and --machine RESULT, such as {EXAMPLE_RESULT} of the repository"
+        reason = str(error).removesuffix(SIMULATED_HINT)
+        raise DeviceError(f"no GPU found: add {hint}, or --profile FILE of an earlier run ({reason})") from None
     if results is not None:
         check_machine(results, limits.name, run.gpu)
     architecture = "sm_{}{}".format(*limits.capability)
@@ -176,6 +187,22 @@ def record_on_gpu(
         plain = prepare(folder, code.module, code.kernel, run.launch, arguments, architecture, run.limit_s)
         check_kernel(plain, run.launch, limits)
         return _measure(folder, run, code, _notes(file, code, plain), report)
+
+
+def _check_without_gpu(file: Path, kernel: str | None, run: GpuRun, results: Sequence[Result]) -> None:
+    """Raise what is wrong with the files and arguments of a run, as far as no GPU is needed to know."""
+    architecture = f"sm_{card_of(*results).compute_capability}" if results else DEFAULT_ARCHITECTURE
+    if not results and file.suffix not in (PTX, CUDA):
+        find_kernel(read_device_code(file), kernel, str(file))
+        return
+    try:
+        code = read_user_code(file, kernel, architecture, run.options)
+    except KernelFailed:
+        raise
+    except DeviceError:  # the compiler is missing, as the GPU is
+        return
+    parameters = parameters_of(code.module, code.module.function(code.kernel))
+    check_parameters(arguments_of(run.arguments, parameters), parameters)
 
 
 def _measure(folder: Path, run: GpuRun, code: UserCode, notes: list[str], report: Callable[[Step], None]) -> RunOutcome:
@@ -234,8 +261,6 @@ def check_kernel(kernel: Kernel, launch: Launch, limits: GpuLimits) -> None:
 
 def check_machine(results: Sequence[Result], gpu_name: str, gpu: int) -> None:
     """Raise `UsageError` without a result, for one of another model of GPU, or if they lack what a prediction needs."""
-    from gpudissect.explanation.model.card import card_of
-
     if not results:
         raise UsageError(
             f"no measured values of {gpu_name}: measure with 'gpudissect discover -d cuda:{gpu} -o result.json', "

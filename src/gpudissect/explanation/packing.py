@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.errors import UsageError
-from gpudissect.explanation.instrument import WARP_THREADS, Events
+from gpudissect.explanation.instrument import Events
+from gpudissect.units import WARP_SIZE
 
 ELSEWHERE, SHARED, LOCAL = -1, -2, -3
 """In place of an allocation: another address of global memory (as it is), shared memory, local memory of the thread."""
@@ -95,7 +96,7 @@ def unpack_trace(text: str, visits: int, accesses: int, field: str) -> Trace:
     """
     if not 0 <= visits <= MAX_EVENTS_PER_WARP or not 0 <= accesses <= MAX_EVENTS_PER_WARP:
         raise DamagedProfileError(field, f"has {visits} visits and {accesses} accesses")
-    reader = _Reader(unpack_bytes(text, 8 * visits + accesses * (8 + 10 * WARP_THREADS), field), field)
+    reader = _Reader(unpack_bytes(text, 8 * visits + accesses * (8 + 10 * WARP_SIZE), field), field)
     visited, visit_lanes = reader.read(np.uint32, visits), reader.read(np.uint32, visits)
     accessed, access_lanes = reader.read(np.uint32, accesses), reader.read(np.uint32, accesses)
     starts, follows = _starts(access_lanes)
@@ -109,7 +110,7 @@ def unpack_trace(text: str, visits: int, accesses: int, field: str) -> Trace:
     sums = np.cumsum(differences)
     bases = np.repeat(firsts - sums[starts[has_lanes]], follows[has_lanes])
     lanes = _lanes(access_lanes)
-    allocations, offsets = np.zeros((accesses, WARP_THREADS), np.int16), np.zeros((accesses, WARP_THREADS), np.int64)
+    allocations, offsets = np.zeros((accesses, WARP_SIZE), np.int16), np.zeros((accesses, WARP_SIZE), np.int64)
     allocations[lanes], offsets[lanes] = codes, sums + bases
     return Trace(visited, visit_lanes, accessed, access_lanes, allocations, offsets)
 
@@ -155,7 +156,7 @@ class _Reader:
 
 def _lanes(masks: NDArray[np.uint32]) -> NDArray[np.bool_]:
     """Which lanes executed, (events, 32)."""
-    return (masks[:, None] >> np.arange(WARP_THREADS, dtype=np.uint32) & 1).astype(bool)
+    return (masks[:, None] >> np.arange(WARP_SIZE, dtype=np.uint32) & 1).astype(bool)
 
 
 def _starts(masks: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -114,7 +114,7 @@ def check_parameters(arguments: Sequence[Argument], parameters: Sequence[Paramet
         return
     listing = ", ".join(parameter.description() for parameter in parameters[:MAX_LISTED]) or "none"
     given = f"{len(arguments)} argument{'s' if len(arguments) != 1 else ''}"
-    message = f"{given} for a kernel with {len(parameters)} parameters ({listing})"
+    message = f"{given} for a kernel with {len(parameters)} parameter{'s' * (len(parameters) != 1)} ({listing})"
     missing = [parameter.example(n) for n, parameter in enumerate(parameters, start=1)][len(arguments) :]
     examples = " ".join(f"--arg '{example}'" for example in missing[:MAX_LISTED])
     raise UsageError(f"{message}; add such as {examples}" if missing else message)

@@ -181,9 +181,10 @@ class JobRunner:
             counts = self._counters_of(launch, address, size)
             np.save(self._folder / jobs.COUNTERS, counts, allow_pickle=False)
             self._measured.has_counts = True
+            self._save()
             varying, different = self._different()
             self._arrays.reset()
-            self._plain()
+            self._finish(self._plain)
             again = self._counters_of(launch, address, size)
             is_repeatable = bool(np.abs(again - counts).sum() <= _REPEATED_TOLERANCE * counts.sum())
             results = Results(varying=varying, different_counted=different, is_repeatable=is_repeatable)

@@ -19,6 +19,7 @@ from gpudissect.explanation.slow_paths import SlowCount
 from gpudissect.machine_code.kernel import Cubin, Kernel, choose_kernel, read_cubin
 from gpudissect.results.files import read_bounded
 from gpudissect.results.model import Items, Record
+from gpudissect.units import WARP_SIZE
 
 SCHEMA: Literal["gpudissect/profile/1"] = "gpudissect/profile/1"
 MAX_PROFILE_BYTES = 4 << 20
@@ -63,7 +64,7 @@ class Launch(Record):
     @property
     def warps_per_block(self) -> int:
         """Warps of a block, the last one may have fewer threads."""
-        return -(-self.threads_per_block // 32)
+        return -(-self.threads_per_block // WARP_SIZE)
 
 
 class Gpu(Record):

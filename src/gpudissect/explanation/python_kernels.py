@@ -18,10 +18,10 @@ from gpudissect.explanation.arguments import Argument
 from gpudissect.explanation.user_code import CUDA, PTX
 from gpudissect.explanation.values import host_array, is_array
 from gpudissect.machine_code.names import source_name
+from gpudissect.units import WARP_SIZE
 
 KINDS = "a path, a compiled kernel of Triton, a RawKernel of CuPy, a Numba kernel or an ObjectCode of cuda.core"
 _REQNTID = re.compile(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
-_WARP_THREADS = 32
 _FILES_OF_CODE = {"ptx": PTX, "cubin": ".cubin", "fatbin": ".fatbin", "object": ".o"}  # by ObjectCode.code_type
 _MAX_LISTED = 4
 Grid = int | Sequence[int]
@@ -88,7 +88,7 @@ def _triton(kernel: Any, name: str | None, arguments: Sequence[Any]) -> PythonKe
     count = declared[1].count(".param") if declared else 0
     scratch = [int(getattr(metadata, f"{each}_scratch_size", 0) or 0) for each in ("global", "profile")]
     size = _REQNTID.search(ptx)
-    block = tuple(int(each or 1) for each in size.groups()) if size else (_WARP_THREADS * metadata.num_warps,)
+    block = tuple(int(each or 1) for each in size.groups()) if size else (WARP_SIZE * metadata.num_warps,)
     return PythonKernel(
         name=metadata.name,
         code=ptx.encode(),

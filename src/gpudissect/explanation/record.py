@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gpudissect.catalogue.compute_capability import MAX_THREAD_REGISTERS, SM_REGISTERS
 from gpudissect.errors import UsageError
 from gpudissect.explanation import jobs
 from gpudissect.explanation.arguments import Argument, parse_arguments
@@ -17,7 +18,6 @@ from gpudissect.explanation.instrument import (
     ACCESSES_PER_WARP,
     MAX_WARPS,
     VISITS_PER_WARP,
-    WARP_THREADS,
     BlockCount,
     Counted,
     Traced,
@@ -25,7 +25,7 @@ from gpudissect.explanation.instrument import (
     traced,
     with_source_lines,
 )
-from gpudissect.explanation.jobs import Job, Measured
+from gpudissect.explanation.jobs import DEFAULT_LIMIT_S, Job, Measured
 from gpudissect.explanation.line_records import LAUNCH_RECORDS, SHIFT, LineRecords, pack, thinned
 from gpudissect.explanation.line_sample import LineSampled, line_sampled
 from gpudissect.explanation.packing import pack_bytes
@@ -35,10 +35,10 @@ from gpudissect.explanation.ptx import Module, parse_ptx
 from gpudissect.explanation.user_code import assemble
 from gpudissect.explanation.windows import read_warps
 from gpudissect.machine_code.kernel import Cubin, Kernel, choose_kernel, read_cubin
+from gpudissect.units import WARP_SIZE
 
-DEFAULT_LIMIT_S = 60.0
 _PTX = "kernel.ptx"
-_REGISTERS_PER_SM, _MAX_REGISTERS, _MIN_REGISTERS = 1 << 16, 255, 32  # 65,536 on every GPU since Kepler
+_MIN_REGISTERS = 32
 
 
 def prepare(
@@ -89,8 +89,8 @@ def prepare(
 
 def _max_registers(launch: Launch) -> int:
     """Registers of a thread with which one block fits on an SM: instrumented kernels need more than the plain one."""
-    threads = WARP_THREADS * max(1, launch.warps_per_block)
-    return min(_MAX_REGISTERS, max(_MIN_REGISTERS, _REGISTERS_PER_SM // threads // 8 * 8))
+    threads = WARP_SIZE * max(1, launch.warps_per_block)
+    return min(MAX_THREAD_REGISTERS, max(_MIN_REGISTERS, SM_REGISTERS // threads // 8 * 8))
 
 
 def _instrumented(module: Module, kernel: str) -> tuple[Counted, Traced]:
@@ -177,4 +177,8 @@ def _limits(module: Module, kernel: str, tracing: Traced) -> list[str]:
 
 def _omissions(measured: Measured) -> list[str]:
     count = measured.omitted_points
-    return [f"no times at {count} lower occupancies: the time limit is too short for them"] if count else []
+    return (
+        [f"no times at {count} lower occupanc{'ies' if count > 1 else 'y'}: the time limit is too short"]
+        if count
+        else []
+    )

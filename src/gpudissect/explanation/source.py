@@ -27,7 +27,7 @@ class Sources:
 
 
 def sources_of(module: Module, numbers: Mapping[int, Line], addresses: Iterable[int]) -> Sources:
-    """The source lines of machine code; `numbers`: what `source_lines` finds in it, numbers of PTX instructions.
+    """The source lines of machine code; `numbers`: its lines, which are numbers of PTX instructions.
 
     An instruction without a number has that of the one before it.
     """

@@ -1,14 +1,13 @@
 """Executions of machine code without a run, from how often each of its loops turns."""
 
-import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from gpudissect.errors import MachineCodeError, UsageError
 from gpudissect.explanation.counts import Count
-from gpudissect.explanation.instrument import WARP_THREADS
 from gpudissect.explanation.mapping import MachineCounts
+from gpudissect.explanation.profile import Launch
 from gpudissect.machine_code.loops import Loop
 from gpudissect.machine_code.program import Program
 from gpudissect.results.text import brief
@@ -31,6 +30,8 @@ def parse_trips(texts: Sequence[str]) -> dict[str, float]:
         return {}
     found: dict[str, float] = {}
     for text in texts:
+        if re.search(r"=[0-9.e+]{1,20},[^=]+=", text, re.ASCII):
+            raise UsageError(f"several trip counts in {ascii(text)[:MAX_NAME]}: repeat --trips for each loop")
         name, _, number = text.rpartition("=")
         if not name or not re.fullmatch(r"[0-9.e+]{1,20}", number, re.ASCII):
             raise UsageError(f"not a trip count: {ascii(text)[:60]}; write LOOP=N, such as kernel.cu:12=1024")
@@ -43,14 +44,15 @@ def parse_trips(texts: Sequence[str]) -> dict[str, float]:
     return found
 
 
-def executions(program: Program, trips: Mapping[str, float], threads: int) -> MachineCounts:
-    """Executions of all blocks by so many `threads`: each block of a loop runs `trips` times per entry of the loop.
+def executions(program: Program, trips: Mapping[str, float], launch: Launch) -> MachineCounts:
+    """Executions of all blocks in a launch: each block of a loop runs `trips` times per entry of the loop.
 
     Iterations of the source, by the name of its line, are distributed over an unrolled loop and its remainders. Both
     ways of a branch run. Raises `UsageError` with the loops that have no trips, for trips of no loop, and for code of
     unknown control flow.
     """
     turns = _turns_by_loop(program, trips)
+    threads, warps = launch.blocks * launch.threads_per_block, launch.blocks * launch.warps_per_block
     flow, loops = program.flow, program.loops
     if loops.has_irreducible or any(flow.blocks[number].has_unknown_successors for number in flow.order):
         raise UsageError("trip counts do not determine the executions of this machine code: record it on a GPU")
@@ -64,9 +66,11 @@ def executions(program: Program, trips: Mapping[str, float], threads: int) -> Ma
         around = max(0.0, turns[number] - 1) / turns[number] * times[loop.header] if turns[number] else 0.0
         edges |= {(latch, loop.header): _exact(threads * around / len(loop.latches)) for latch in loop.latches}
     reached = set(flow.order)
-    by_threads = tuple(_exact(threads * times[n] if n in reached else 0.0) for n in range(len(flow.blocks)))
-    by_warps = tuple(_exact(math.ceil(threads / WARP_THREADS) * each.value / threads) for each in by_threads)
-    return MachineCounts(by_threads, by_warps, {}, edges, (None,) * len(flow.blocks), ())
+    by_threads, by_warps = (
+        tuple(_exact(count * times[n] if n in reached else 0.0) for n in range(len(flow.blocks)))
+        for count in (threads, warps)
+    )
+    return MachineCounts(by_threads, by_warps, edges, (None,) * len(flow.blocks))
 
 
 def _exact(value: float) -> Count:
@@ -76,13 +80,19 @@ def _exact(value: float) -> Count:
 def _turns_by_loop(program: Program, trips: Mapping[str, float]) -> list[float]:
     """Trips by index of loop. Raises `UsageError`."""
     loops, unrolled = program.loops.loops, unrolled_loops(program)
-    found: dict[int, float] = {}
+    found, given = dict[int, float](), dict[int, str]()
     for name, number in trips.items():
         if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= MAX_TRIPS:
             what = f"trip count {ascii(number)[:40]} of the loop {ascii(name)[1:-1][:MAX_NAME]}"
             raise UsageError(f"{what}: valid: 0 to {MAX_TRIPS:g}")
+        if not loops:
+            raise UsageError(f"the machine code has no loops: --trips {NO_LOOPS}")
         left = float(number)
         for loop, iterations in unrolled.get(name) or [(_find(program, name), 1)]:
+            if loop in found:
+                other = f"{ascii(given[loop])[1:-1][:MAX_NAME]} and {ascii(name)[1:-1][:MAX_NAME]}"
+                raise UsageError(f"two trip counts of one loop, by the names {other}: give one")
+            given[loop] = name
             found[loop] = left if iterations == 1 else left // iterations
             left -= found[loop] * iterations
     names = {loop: name for name, members in unrolled.items() for loop, _ in members}
@@ -166,7 +176,10 @@ def _description(program: Program, name: str, number: int, unrolled: Mapping[str
     parent = loops[number].parent
     text = "" if parent is None else f", inside {brief(loops[parent].name, MAX_NAME)}"
     if name in unrolled:
-        sizes = (f"{size} iterations at {_addresses(program, loops[n])[0]:#06x}" for n, size in unrolled[name])
+        sizes = (
+            f"{size} iteration{'s' * (size > 1)} at {_addresses(program, loops[n])[0]:#06x}"
+            for n, size in unrolled[name]
+        )
         return f"{brief(name, MAX_NAME)} (unrolled: {', '.join(sizes)}{text})"
     first, last = _addresses(program, loops[number])
     text += f", counts in steps of {min(steps)}" if steps and min(steps) > 1 else ""

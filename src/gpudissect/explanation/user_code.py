@@ -54,9 +54,11 @@ def read_user_code(file: Path, kernel: str | None, architecture: str, options: S
     except PtxError as error:
         raise PtxError(f"{file}: {error}") from None
     names = kernels_of(module)
+    if not names and file.suffix == CUDA and "__global__" not in read_text(file):
+        raise MachineCodeError(f"{file}: no kernel found: mark it __global__")
     if not names and file.suffix == CUDA:
         raise MachineCodeError(f"{file} has no kernel; a template is compiled for --kernel 'NAME<ARGUMENTS>'")
-    return UserCode(choose_name(names, kernel), module, tools=tools | _assembler())
+    return UserCode(choose_name(names, kernel, str(file)), module, tools=tools | _assembler())
 
 
 def check_options(file: Path, options: Sequence[str]) -> None:
@@ -125,7 +127,7 @@ def _from_machine_code(file: Path, kernel: str | None, architecture: str) -> Use
         modules |= {name: module for name in kernels_of(module) if name not in modules}
     if not codes and not modules:
         read_device_code(file, architecture)  # raises with the architectures that it has
-    name = choose_name((*codes, *modules), kernel)
+    name = choose_name((*codes, *modules), kernel, str(file))
     if name not in modules:
         virtual = architecture.replace("sm_", "compute_")
         raise UsageError(

@@ -92,14 +92,12 @@ def host_array(value: Any, number: int) -> NDArray[Any] | None:
     """The elements of an array, copied to the host; None for a value that is no array.
 
     Elements of types that numpy does not have, such as bfloat16, are bytes. Raises `UsageError` for an array with
-    strides, as the kernel would find other elements in the copy, and for one that cannot be copied.
+    strides, as the kernel would find other elements in a copy, and for one that cannot be copied.
     """
     if not is_array(value):
         return None
-    if isinstance(value, np.ndarray):
-        return np.ascontiguousarray(value)
     try:
-        found = _copied(value) if _is_contiguous(value) else None
+        found = value if isinstance(value, np.ndarray) else _copied(value) if _is_contiguous(value) else None
     except Exception as error:  # of another package
         reason = f"{type(error).__name__}: {ascii(str(error))[1:-1][:120]}"
         raise UsageError(f"argument {number}: a {type(value).__name__[:40]} that cannot be copied: {reason}") from error

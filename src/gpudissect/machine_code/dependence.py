@@ -8,7 +8,7 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
@@ -52,14 +52,10 @@ class Wait:
 
 @dataclass(frozen=True)
 class Dependences:
-    """Dependences and waits in the order of their consumers.
-
-    `unfinished` has, by index of instruction, the instructions whose results it does not know to be there.
-    """
+    """Dependences and waits in the order of their consumers."""
 
     dependences: tuple[Dependence, ...]
     waits: tuple[Wait, ...]
-    unfinished: tuple[frozenset[int], ...] = field(repr=False)
 
     @cached_property
     def by_consumer(self) -> Mapping[int, list[Dependence]]:
@@ -93,8 +89,7 @@ def find_dependences(flow: Flow, loops: Loops, capability: int) -> Dependences:
     other = {use for block in flow.order for use in accesses.uses(block, everywhere[block])}
     other -= plain | {(producer, consumer, register) for producer, consumer, register, _ in carried}
     found = carried | {(*use, None) for use in plain | other}
-    waits, unfinished = _waits(flow, accesses, _queues(flow, capability))
-    return Dependences(_merged(flow, loops, found), waits, unfinished)
+    return Dependences(_merged(flow, loops, found), _waits(flow, accesses, _queues(flow, capability)))
 
 
 def _merged(flow: Flow, loops: Loops, uses: set[tuple[int, int, str, int | None]]) -> tuple[Dependence, ...]:
@@ -123,11 +118,9 @@ def _queues(flow: Flow, capability: int) -> list[str | None]:
     return [q if q in signalled else None for q in queues]
 
 
-def _waits(
-    flow: Flow, accesses: Accesses, queues: list[str | None]
-) -> tuple[tuple[Wait, ...], tuple[frozenset[int], ...]]:
-    """What each instruction waits for, and the results that are not known to be there when it issues."""
-    waits, unfinished = set[Wait](), [frozenset[int]()] * len(flow.instructions)
+def _waits(flow: Flow, accesses: Accesses, queues: list[str | None]) -> tuple[Wait, ...]:
+    """What each instruction waits for."""
+    waits = set[Wait]()
     masks = {entry: 0 for entry in flow.entries}
     for entry, body in accesses.bodies.items():
         for instruction in (i for b in body for i in flow.instructions[flow.blocks[b].start : flow.blocks[b].end]):
@@ -166,12 +159,8 @@ def _waits(
                 over = found - following.get(key, frozenset())
                 if key[0] != _UNSIGNALLED:
                     waits |= {Wait(index, producer, int(key[1:]), key[0] == "R") for producer in over}
-            unfinished[index] = frozenset[int]().union(
-                *(found & following.get(key, frozenset()) for key, found in state.items() if key[0] != "O")
-            )
             state = following
-    ordered = sorted(waits, key=lambda wait: (wait.consumer, wait.producer, wait.barrier))
-    return tuple(ordered), tuple(unfinished)
+    return tuple(sorted(waits, key=lambda wait: (wait.consumer, wait.producer, wait.barrier)))
 
 
 def _wait_by_count(instruction: Instruction, state: State) -> State:

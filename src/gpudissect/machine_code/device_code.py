@@ -71,10 +71,10 @@ def read_embedded_ptx(path: Path, architecture: str) -> tuple[str, ...]:
         return tuple(file.read_text(encoding="utf-8", errors="replace") for file in newest[:_MAX_PTX_FILES])
 
 
-def find_kernel(cubins: Iterable[Cubin], name: str | None) -> tuple[Cubin, Kernel]:
+def find_kernel(cubins: Iterable[Cubin], name: str | None, where: str = "the file") -> tuple[Cubin, Kernel]:
     """The kernel of this mangled or short name, or the only one, and its cubin. Raises `MachineCodeError`."""
     found = {kernel.name: (cubin, kernel) for cubin in cubins for kernel in cubin.kernels}
-    return found[choose_kernel((kernel for _, kernel in found.values()), name).name]
+    return found[choose_kernel((kernel for _, kernel in found.values()), name, where).name]
 
 
 def _check_whole(path: Path) -> None:

@@ -11,7 +11,7 @@ from gpudissect.machine_code.kernel import INSTRUCTION_BYTES, Kernel
 
 _BRANCHES = frozenset(("BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU"))
 _INDIRECT = frozenset(("BRX", "BRXU", "JMX", "JMXU"))
-_ENDS = frozenset(("EXIT", "RET", "KILL"))
+ENDS = frozenset(("EXIT", "RET", "KILL"))
 """Opcodes after which a thread does not go on to the next instruction, unless they are predicated."""
 State = dict[str, frozenset[int]]
 """Indices of instructions by register, or by name of a barrier."""
@@ -79,7 +79,7 @@ def control_flow(kernel: Kernel, instructions: tuple[Instruction, ...]) -> Flow:
     starts = {0, count} | {start // INSTRUCTION_BYTES for start in functions.values()}
     for index, found in enumerate(targets):
         starts |= {target // INSTRUCTION_BYTES for target in found}
-        if instructions[index].opcode in _ENDS | _BRANCHES | {"CALL"}:
+        if instructions[index].opcode in ENDS | _BRANCHES | {"CALL"}:
             starts.add(index + 1)
     bounds = list(pairwise(sorted(starts)))
     number_of = {start * INSTRUCTION_BYTES: number for number, (start, _) in enumerate(bounds)}
@@ -111,7 +111,7 @@ def _continues(last: Instruction) -> bool:
     if last.opcode in _INDIRECT:
         return False
     is_conditional = bool(last.predicate or last.modifiers or len(last.operands) > 1)
-    return is_conditional if last.opcode in _BRANCHES else last.opcode not in _ENDS or bool(last.predicate)
+    return is_conditional if last.opcode in _BRANCHES else last.opcode not in ENDS or bool(last.predicate)
 
 
 def _reverse_postorder(blocks: Sequence[Block], entries: Sequence[int]) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ agrees with compiled code of sm_75 to sm_120 (tests).
 import json
 import re
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,9 +29,9 @@ class Instruction:
     """An instruction at a byte offset from the start of its kernel.
 
     `predicate` is such as ``!P0``, empty if there is none. Operands have no ``.reuse``: bit k of `reuse` is that of the
-    k-th source slot. `stall`: cycles until the next instruction of the warp may issue (0: until all is done); `yields`:
-    another warp issues first. `write_barrier` is set until the result is there, `read_barrier` until the sources were
-    read (0 to 5, None for none). The instruction issues when the barriers in `wait_mask` are clear (bit k for SBk).
+    k-th source slot. `stall`: cycles until the next instruction of the warp may issue (0: until all is done).
+    `write_barrier` is set until the result is there, `read_barrier` until the sources were read (0 to 5, None for
+    none). The instruction issues when the barriers in `wait_mask` are clear (bit k for SBk).
     """
 
     address: int
@@ -41,7 +41,6 @@ class Instruction:
     operands: tuple[str, ...]
     words: tuple[int, int]
     stall: int
-    yields: bool
     write_barrier: int | None
     read_barrier: int | None
     wait_mask: int
@@ -59,19 +58,20 @@ class Instruction:
         return f"{guard}{self.mnemonic} {', '.join(self.operands)}".strip()
 
 
-def read_instructions(cubin: Cubin, kernel: Kernel) -> tuple[Instruction, ...]:
-    """The instructions of a kernel with their source lines, where the cubin has line information.
+def read_instructions(cubin: Cubin, kernel: Kernel, lines: Mapping[int, Line] | None = None) -> tuple[Instruction, ...]:
+    """The instructions of a kernel with their source lines: `lines`, or those of the cubin if it is None.
 
-    Starts nvdisasm. Raises `MachineCodeError` if it is missing, fails, or does not agree with the code.
+    Starts nvdisasm. Raises `MachineCodeError` if it is missing, fails, or does not agree with the code, and what
+    `source_lines` raises.
     """
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin.data)
         file.flush()
         output = run_tool("nvdisasm", ["-json", "-fun", str(kernel.symbol), file.name])
-    return decode(kernel, _listing(output, kernel), source_lines(cubin, kernel))
+    return decode(kernel, _listing(output, kernel), source_lines(cubin, kernel) if lines is None else lines)
 
 
-def decode(kernel: Kernel, listing: list[Any], lines: dict[int, Line]) -> tuple[Instruction, ...]:
+def decode(kernel: Kernel, listing: list[Any], lines: Mapping[int, Line]) -> tuple[Instruction, ...]:
     """Instructions of a kernel from its disassembly (items with opcode, operands, predicate) and its code."""
     if len(listing) * INSTRUCTION_BYTES != len(kernel.code):
         count = len(kernel.code) // INSTRUCTION_BYTES
@@ -84,7 +84,7 @@ def decode(kernel: Kernel, listing: list[Any], lines: dict[int, Line]) -> tuple[
         raise MachineCodeError("nvdisasm printed an instruction of an unknown form") from error
 
 
-def _instructions(code: bytes, listing: list[Any], lines: dict[int, Line]) -> Iterable[Instruction]:
+def _instructions(code: bytes, listing: list[Any], lines: Mapping[int, Line]) -> Iterable[Instruction]:
     line: Line | tuple[None, None] = (None, None)
     for index, item in enumerate(listing):
         address = index * INSTRUCTION_BYTES
@@ -102,7 +102,6 @@ def _instructions(code: bytes, listing: list[Any], lines: dict[int, Line]) -> It
             tuple(operand.replace(".reuse", "").strip() for operand in operands),
             (low, high),
             control & 0xF,
-            not control >> 4 & 1,
             None if write == NO_BARRIER else write,
             None if read == NO_BARRIER else read,
             control >> 11 & 0x3F,

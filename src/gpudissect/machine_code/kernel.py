@@ -15,8 +15,9 @@ from gpudissect.machine_code.elf import ElfFile, read_elf
 from gpudissect.machine_code.names import choose_name, short_name
 
 INSTRUCTION_BYTES = 16  # Volta and later
+RESERVED_SHARED_BYTES = 1024
+"""Of each block from compute capability 8.0 on (CUDA C++ Programming Guide, Shared Memory)."""
 MAX_SHARED_BYTES = 1 << 20  # several times the shared memory of an SM
-_RESERVED_SHARED_BYTES = 1024  # per block from compute capability 8.0 on (CUDA C++ Programming Guide, Shared Memory)
 _RESERVED_SHARED = ".nv.reservedSmem.offset0"  # a cubin with this symbol counts them in its sections
 _FIRST_CAPABILITY = 70  # earlier GPUs have 8-byte instructions
 _REGISTERS = 0x2F  # symbol, registers per thread
@@ -80,7 +81,7 @@ def read_cubin(data: bytes) -> Cubin:
         raise MachineCodeError(f"machine code of sm_{file.capability}: GPUs before sm_{_FIRST_CAPABILITY} are not read")
     everywhere = _attributes(file.content(".nv.info"))
     registers, stacks = (_by_symbol(everywhere, kind) for kind in (_REGISTERS, _STACK))
-    reserved = _RESERVED_SHARED_BYTES if any(s.name == _RESERVED_SHARED for s in file.symbols) else 0
+    reserved = RESERVED_SHARED_BYTES if any(s.name == _RESERVED_SHARED for s in file.symbols) else 0
     functions = defaultdict[int | None, dict[int, Function]](dict)
     for symbol in file.symbols:
         if symbol.is_function:
@@ -95,10 +96,10 @@ def read_cubin(data: bytes) -> Cubin:
     return Cubin(data, f"sm_{file.capability}", kernels)
 
 
-def choose_kernel(kernels: Iterable[Kernel], name: str | None) -> Kernel:
+def choose_kernel(kernels: Iterable[Kernel], name: str | None, where: str = "the file") -> Kernel:
     """The kernel of a name as `choose_name` reads it, or the only one. Raises `MachineCodeError` with their names."""
     by_name = {kernel.name: kernel for kernel in kernels}
-    return by_name[choose_name(by_name, name)]
+    return by_name[choose_name(by_name, name, where)]
 
 
 def _kernel(

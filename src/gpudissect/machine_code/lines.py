@@ -12,21 +12,33 @@ Line = tuple[str, int]
 """Name of a source file and line number."""
 _SET_ADDRESS = 2  # DW_LNE_set_address; its operand is relocated
 _ADDRESS_BYTES = 8
+_OF_DAMAGED_LINES = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What pyelftools raises for numbers of files, forms and lengths that do not exist, besides its own exceptions."""
+UNREADABLE = "line information not readable"
+
+
+class UnreadableLinesError(MachineCodeError):
+    """Line information that is damaged, or of an unknown form."""
 
 
 def source_lines(cubin: Cubin, kernel: Kernel) -> dict[int, Line]:
-    """Lines by byte offset in the kernel, each valid up to the next; empty without readable line information.
+    """Lines by byte offset in the kernel, each valid up to the next; empty without line information.
 
-    Of inlined code it is the line in the inlined function. Raises `MachineCodeError` without pyelftools.
+    Of inlined code it is the line in the inlined function. Raises `UnreadableLinesError`, and `MachineCodeError`
+    without pyelftools.
     """
     elf = read_elf(cubin.data)
     data = elf.content(".debug_line")
+    if not data:
+        return {}
     try:
-        return dict(sorted(_rows(data, _bases(elf, elf.symbols[kernel.symbol].section)))) if data else {}
+        from elftools.common.exceptions import DWARFError, ELFError
     except ImportError:
         raise MachineCodeError("pyelftools is missing: pip install '.[explain]' in a clone of gpudissect") from None
-    except Exception:  # pyelftools raises whatever its parsers meet; a kernel without lines can be explained
-        return {}
+    try:
+        return dict(sorted(_rows(data, _bases(elf, elf.symbols[kernel.symbol].section))))
+    except (DWARFError, ELFError, *_OF_DAMAGED_LINES) as error:
+        raise UnreadableLinesError(f"{UNREADABLE} ({type(error).__name__})") from None
 
 
 def _bases(elf: ElfFile, section: int | None) -> list[int | None]:

@@ -54,14 +54,14 @@ def source_name(mangled: str) -> str:
     return short_name(mangled) if text == mangled else text[: _parameters_start(text)]
 
 
-def choose_name(names: Iterable[str], name: str | None) -> str:
+def choose_name(names: Iterable[str], name: str | None, where: str = "the file") -> str:
     """The mangled name that a mangled, source or short name stands for, or the only one.
 
-    Raises `MachineCodeError` with the names.
+    Raises `MachineCodeError` with `where` they are, and the names.
     """
     known = list(dict.fromkeys(names))
     if not known:
-        raise MachineCodeError("the file has no kernel")
+        raise MachineCodeError(f"{where} has no kernel")
     if name in known:
         return str(name)
     requested = None if name is None else name.replace(" ", "")
@@ -71,7 +71,9 @@ def choose_name(names: Iterable[str], name: str | None) -> str:
     listed = _listing(matches or known)
     if matches:
         called = f" called {ascii(name)[:40]}" if name else ""
-        raise MachineCodeError(f"{len(matches)} kernels{called}: choose one with --kernel: {_joined(listed)}")
+        raise MachineCodeError(
+            f"{where} has {len(matches)} kernels{called}; choose one with --kernel: {_joined(listed)}"
+        )
     similar = suggest(str(name), listed) or suggest(str(name), known)
     hint = f"did you mean {' or '.join(similar)}?" if similar else f"valid: {_joined(listed)}"
     raise MachineCodeError(f"no such kernel: {ascii(name)[:40]}; {hint}")

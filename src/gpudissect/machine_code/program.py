@@ -1,17 +1,20 @@
 """All that is known of a kernel from its machine code, in one value."""
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from gpudissect.machine_code.dependence import Dependences, find_dependences
 from gpudissect.machine_code.flow import Flow, control_flow
 from gpudissect.machine_code.instructions import Instruction, read_instructions
 from gpudissect.machine_code.kernel import Cubin, Kernel
+from gpudissect.machine_code.lines import Line, UnreadableLinesError, source_lines
 from gpudissect.machine_code.loops import Loops, natural_loops
 from gpudissect.machine_code.units import Use, use
 
-SLOW_PATHS = ("slowpath", "mediumpath", "_rn_f64_full")
-"""Parts of names of functions for exceptional operands of divisions and roots: very small or large, infinite, NaN."""
+SLOW_PATHS = re.compile(r"(\$__internal_|__cuda_sm)\S*(slowpath|mediumpath|_rn_f64_full)")
+"""Names that compilers give functions for exceptional operands of divisions and roots: very small or large, infinite,
+NaN. Such as ``$__internal_0_$__cuda_sm20_rcp_rn_f32_slowpath`` and ``k$__internal_trig_reduction_slowpathd``."""
 
 
 @dataclass(frozen=True)
@@ -23,16 +26,25 @@ class Program:
     loops: Loops = field(repr=False)
     dependences: Dependences = field(repr=False)
     uses: tuple[Use, ...] = field(repr=False)
+    has_readable_lines: bool = True
 
     @property
     def instructions(self) -> tuple[Instruction, ...]:
         """The instructions by address."""
         return self.flow.instructions
 
+    @property
+    def lines(self) -> dict[int, Line]:
+        """Source lines by the addresses of instructions that have one."""
+        pairs = ((each.address, each.file, each.line) for each in self.instructions)
+        return {address: (file, line) for address, file, line in pairs if file is not None and line is not None}
+
     @cached_property
     def slow_paths(self) -> frozenset[int]:
         """Blocks for exceptional operands of divisions and roots: functions, calls, and what only these lead to."""
-        starts = {each.start: any(part in each.name for part in SLOW_PATHS) for each in self.kernel.functions}
+        names = {each.start: each.name for each in self.kernel.functions if each.name != self.kernel.name}
+        starts = dict.fromkeys((each.start for each in self.kernel.functions), False)
+        starts |= {start: bool(SLOW_PATHS.search(name)) for start, name in names.items()}
         found, is_slow = set[int](), False
         for number, block in enumerate(self.flow.blocks):
             is_slow = starts.get(self.instructions[block.start].address, is_slow)
@@ -44,8 +56,16 @@ class Program:
 
 
 def read_program(cubin: Cubin, kernel: Kernel) -> Program:
-    """The program of a kernel. Starts nvdisasm; raises `MachineCodeError` as `read_instructions` does."""
-    return describe(kernel, read_instructions(cubin, kernel))
+    """The program of a kernel; without source lines if they are not readable.
+
+    Starts nvdisasm; raises `MachineCodeError` as `read_instructions` does.
+    """
+    lines, is_readable = dict[int, Line](), True
+    try:
+        lines = source_lines(cubin, kernel)
+    except UnreadableLinesError:
+        is_readable = False
+    return replace(describe(kernel, read_instructions(cubin, kernel, lines)), has_readable_lines=is_readable)
 
 
 def describe(kernel: Kernel, instructions: tuple[Instruction, ...]) -> Program:

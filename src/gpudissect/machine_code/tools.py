@@ -20,6 +20,8 @@ TIME_LIMIT_S = 120
 _MEMORY_LIMIT_BYTES = 8 << 30
 _FILE_LIMIT_BYTES = 1 << 30
 _TOOLKIT = "/usr/local/cuda"  # where a toolkit is, unless CUDA_HOME names another folder
+_FAILURES = {"nvcc": "cannot compile the source", "ptxas": "cannot assemble the PTX"}
+_UNREADABLE = "cannot read the device code"
 _INSTALL = "pip install '.[explain]' in a clone of gpudissect"
 
 
@@ -60,7 +62,7 @@ def run_tool(name: str, arguments: Sequence[str], folder: Path | None = None) ->
         if code:
             lines = messages.read(10_000).decode("ascii", "backslashreplace").splitlines()
             reason = " ".join(_reason(lines, code).split())
-            raise MachineCodeError(f"{name} cannot read the device code: {ascii(reason)[1:-1][:200]}")
+            raise MachineCodeError(f"{name} {_FAILURES.get(name, _UNREADABLE)}: {ascii(reason)[1:-1][:200]}")
         return output.read()
 
 

@@ -24,7 +24,7 @@ def instruction(text, barrier=None):
     mnemonic, _, operands = text.partition(" ")
     opcode, *modifiers = mnemonic.split(".")
     names = tuple(operands.split(", ")) if operands else ()
-    return Instruction(0, opcode, tuple(modifiers), "", names, (0, 0), 1, False, barrier, None, 0, 0)
+    return Instruction(0, opcode, tuple(modifiers), "", names, (0, 0), 1, barrier, None, 0, 0)
 
 
 def groups(*texts):

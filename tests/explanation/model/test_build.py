@@ -1,11 +1,13 @@
 """What an explanation says of each instruction, and why there is none."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from gpudissect.errors import UsageError
+from gpudissect.explanation.model import predict
 from gpudissect.explanation.model.build import _latency, assess_given, explain_profile
 from gpudissect.explanation.model.card import card_of
 from gpudissect.explanation.model.requests import Requests
@@ -107,6 +109,14 @@ def test_arrays_that_instrumented_copies_computed_differently_are_named():
     assert not any("other values" in note for note in explained("transpose_naive").notes)
 
 
+def test_waits_that_the_simulation_cut_short_are_noted(monkeypatch):
+    simulate = predict.run
+    monkeypatch.setattr(predict, "run", lambda *job: replace(simulate(*job), released=3))
+    notes = explain_profile(recorded("transpose_naive"), [H200]).notes
+    assert any("waits of 3 simulated warps" in note for note in notes)
+    assert not any("simulated warps" in note for note in explained("transpose_naive").notes)
+
+
 def test_latency_under_load_is_assumed_without_a_result_of_hide():
     hiding = load(Path("docs/results/h200-latency-hiding.json"))
     without, found = explained("permute_random"), explain_profile(recorded("permute_random"), [H200, hiding])
@@ -122,7 +132,7 @@ def test_given_counts_need_no_recorded_accesses_of_asynchronous_copies():
     recorded = read_profile(Path("tests/recordings/kernels/h200/linear_gelu.json"))
     program, launch = read_program(*recorded.machine_code()), recorded.launch
     trips = {loop.name: 2.0 for loop in program.loops.loops}
-    given = executions(program, trips, launch.blocks * launch.threads_per_block)
+    given = executions(program, trips, launch)
     assessment = assess_given(program, launch, given, card_of(load(Path("docs/results/h200.json"))))
     copies = [place for place, each in enumerate(program.instructions) if each.opcode == "LDGSTS"]
     assert {assessment.requests[place].passes for place in copies} == {4.0}

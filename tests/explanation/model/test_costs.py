@@ -24,7 +24,7 @@ OPCODES = sorted(
 
 def instruction(mnemonic, predicate=""):
     opcode, *modifiers = mnemonic.split(".")
-    return Instruction(0, opcode, tuple(modifiers), predicate, (), (0, 0), 1, False, None, None, 0, 0)
+    return Instruction(0, opcode, tuple(modifiers), predicate, (), (0, 0), 1, None, None, 0, 0)
 
 
 def cost(mnemonic, predicate="", card=CARD):

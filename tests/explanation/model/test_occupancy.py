@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from gpudissect.explanation.model.card import card_of
 from gpudissect.explanation.model.occupancy import l1_beside, l1_bytes, limited_blocks, occupancy_of
 from gpudissect.explanation.profile import read_profile
+from gpudissect.results.files import load
 from tests.explanation.model.test_costs import CARD
 
 FILES = sorted(Path("tests/recordings/kernels/h200").glob("*.json"))
@@ -39,3 +41,18 @@ def test_shared_memory_limits_the_blocks_of_a_carveout(resident, shared):
 
 def test_blocks_that_no_carveout_limits_are_not_offered():
     assert limited_blocks(CARD, 200, 1024, 199) is None
+
+
+@pytest.mark.parametrize(
+    ("capability", "shared_kib", "blocks", "l1_kib"),
+    [("7.0", 96, 12, 241 + 8 - 96), ("8.6", 100, 11, 241 + 8 - 100), ("9.0", 228, 25, 241 + 8 - 228)],
+)
+def test_shared_memory_is_reserved_and_divided_as_the_capability_has_it(capability, shared_kib, blocks, l1_kib):
+    measured = load(Path("docs/results/h200.json"))
+    facts = measured.device.facts | {"compute_capability": capability, "shared_per_sm": shared_kib << 10}
+    device = measured.device.model_copy(update={"facts": facts})
+    card = card_of(measured.model_copy(update={"device": device}))
+    kernel = read_profile(FILES[0]).machine_code()[1]
+    found = occupancy_of(kernel, 32, 8 << 10, card)
+    assert kernel.shared_bytes == 0 and found.by_limit["shared memory"] == blocks
+    assert l1_bytes(card, blocks, (8 << 10) + card.reserved_shared, largest_carveout=False) == l1_kib << 10

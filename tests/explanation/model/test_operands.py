@@ -10,7 +10,7 @@ def instruction(text, reuse=0):
     mnemonic, _, operands = text.partition(" ")
     opcode, *modifiers = mnemonic.split(".")
     parts = tuple(each.strip() for each in operands.split(","))
-    return Instruction(0, opcode, tuple(modifiers), "", parts, (0, 0), 1, False, None, None, 0, reuse)
+    return Instruction(0, opcode, tuple(modifiers), "", parts, (0, 0), 1, None, None, 0, reuse)
 
 
 @pytest.mark.parametrize(

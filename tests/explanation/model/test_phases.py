@@ -7,7 +7,7 @@ import pytest
 
 from gpudissect.explanation.model.phases import Events, events_of, kind_of, no_events
 from gpudissect.explanation.model.sample import empty_sample
-from gpudissect.explanation.model.sm.engine import Work, run
+from gpudissect.explanation.model.sm.engine import Work, released_note, run
 from gpudissect.explanation.packing import Trace
 from tests.explanation.model.sm.test_engine import SM, step
 from tests.explanation.model.test_asynchronous import instruction
@@ -78,7 +78,7 @@ def test_a_warp_waits_until_a_bulk_copy_has_arrived():
 def test_the_phase_before_the_first_is_complete():
     rows = ([[(0, 0, 1)], [], [], [(0, 0, 1)]],)
     found = run(SM, work(rows, ([0, 3],)))
-    assert found.cycles < 2 * WAKING and found.released == 0
+    assert found.cycles < 2 * WAKING and not released_note(found)
 
 
 def test_a_phase_takes_all_arrivals():
@@ -93,6 +93,7 @@ def test_warps_go_on_without_an_arrival_that_no_path_has():
     rows = ([[(0, 0, 1)], [], [], [(0, 0, 0)]], [[], [], [], [(0, 0, 0)]])
     found = run(SM, work(rows, ([0, 3, 3], [3, 3])))
     assert found.released > 0 and found.cycles < 10 * WAKING
+    assert f"waits of {found.released} simulated warps" in released_note(found)[0]
 
 
 def test_without_operations_there_are_no_events():

@@ -90,7 +90,7 @@ def test_copies_make_all_requests_if_one_has_no_predicate():
 @pytest.mark.parametrize(("attempts", "shares"), [({}, {0: 0.25}), ({0: 3.0}, {})])
 def test_a_retried_access_makes_a_request_in_each_execution(attempts, shares):
     program = program_of((LOAD, "!P0", LOAD_LINE), ("EXIT", "", END_LINE))
-    counts = MachineCounts((ALL,), (ALL,), {}, {}, (("k", 0),), ())
+    counts = MachineCounts((ALL,), (ALL,), {}, (("k", 0),))
     facts = Facts(BLOCKS, 64, 0, {("k", 1): BlockCount(2, 64, 0)}, [Accessed(LOAD_LINE, "global", "load", 4)], [], {})
     assert _predicated_on(program, counts, facts, parse_ptx(PTX), {0: 0}, attempts) == shares
 

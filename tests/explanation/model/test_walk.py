@@ -70,7 +70,7 @@ def test_lanes_that_diverge_enter_a_loop_together():
 def test_no_sampled_warp_skips_what_every_warp_executes_once():
     one, half = Count(64.0, 64.0, 64.0), Count(32.0, 32.0, 32.0)
     origin = (("k", 1), ("k", 1), None)  # code of the block that half of the warps skip stands in the entry
-    counts = MachineCounts((one,) * 3, (one, half, half), {}, {}, origin, ())
+    counts = MachineCounts((one,) * 3, (one, half, half), {}, origin)
     blocks = {("k", 0): BlockCount(64, 2048, 1024), ("k", 1): BlockCount(32, 1024, 0)}
     traces = [Trace(np.array(visited), *(np.zeros(0),) * 5) for visited in ([0, 1], [0])]
     _, _, program, _ = mapped("divergent", "sm_90")
@@ -80,7 +80,7 @@ def test_no_sampled_warp_skips_what_every_warp_executes_once():
 def test_warps_that_take_one_of_two_ways_take_it_as_often_as_they_did():
     """More of the sampled warps take the second way than of all warps."""
     blocks = {("k", 0): BlockCount(64, 2048, 0), ("k", 1): BlockCount(3200, 1, 0), ("k", 2): BlockCount(3200, 1, 0)}
-    counts = MachineCounts((Count(1.0, 1.0, 1.0),) * 3, (Count(3.0, 3.0, 3.0),) * 3, {}, {}, tuple(blocks), ())
+    counts = MachineCounts((Count(1.0, 1.0, 1.0),) * 3, (Count(3.0, 3.0, 3.0),) * 3, {}, tuple(blocks))
     ways = [[0] + 100 * [1], [0] + 100 * [2], [0] + 100 * [2]]
     traces = [Trace(np.array(way), *(np.zeros(0),) * 5) for way in ways]
     _, _, program, _ = mapped("divergent", "sm_90")
@@ -95,7 +95,7 @@ def test_a_warp_that_executes_one_of_two_loops_enters_it_once():
     program = SimpleNamespace(flow=flow, loops=SimpleNamespace(loops=loops, innermost=(None, 0, 1)), instructions=())
     threads = tuple(Count(value, value, value) for value in (1.0, 50.0, 50.0))
     around = Count(49.5, 49.5, 49.5)
-    counts = MachineCounts(threads, threads, {}, {(1, 1): around, (2, 2): around}, (None,) * 3, ())
+    counts = MachineCounts(threads, threads, {(1, 1): around, (2, 2): around}, (None,) * 3)
     mean = _Walker(program, counts, np.array([1.0, 50.0, 50.0]))
     assert (mean.entries.tolist(), mean.iterations.tolist()) == (pytest.approx([0.5, 0.5]), pytest.approx([100, 100]))
     found = mean.of(np.array([1.0, 2.0, 0.0]), np.array([1.0, 0.5, 0.5]))

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from gpudissect.explanation.listing import source_of
 from gpudissect.explanation.model.advice_occupancy import local_footprint
 from gpudissect.explanation.model.advice_shared import conflicts_of
-from gpudissect.explanation.model.occupancy import RESERVED_SHARED
 from gpudissect.explanation.model.requests import LINE, SECTOR, Requests, active
 from gpudissect.explanation.model.traffic import SampledWarp
 from gpudissect.explanation.model.trial import GLOBAL, Trial
@@ -69,7 +68,7 @@ def _coalescing(trial: Trial, requests: Mapping[int, Requests], access: str) -> 
         return f"Coalesce {places}: sort the data, so that neighbouring threads access neighbouring elements"
     size = _span(trial.assessment.facts.warps, trial.assessment.accessed[index], trial.program.uses[index].bytes or 4)
     text = f"Sort the updates of {places} by address, so that a warp updates neighbouring words"
-    most = trial.card.shared_bytes - RESERVED_SHARED
+    most = trial.card.shared_bytes - trial.card.reserved_shared
     if size is None:
         return text
     if size > most:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 from gpudissect.explanation.listing import address_of, source_of
 from gpudissect.explanation.model.occupancy import (
-    RESERVED_SHARED,
     SHARED_UNIT,
     l1_beside,
     limited_blocks,
@@ -54,7 +53,7 @@ def more_blocks(trial: Trial) -> Iterator[Advice]:
             if is_limit:
                 evidence += f"; {live} registers are live at {place_name}; upper limit: no spills"
         else:
-            most = (card.shared_bytes // blocks - RESERVED_SHARED) // SHARED_UNIT * SHARED_UNIT
+            most = (card.shared_bytes // blocks - card.reserved_shared) // SHARED_UNIT * SHARED_UNIT
             used = kernel.shared_bytes + trial.assessment.facts.dynamic_shared
             text = f"Use at most {format_bytes(most)} of shared memory per block (now {format_bytes(used)})"
         text += f": {warps} warps per SM instead of {now}"
@@ -70,7 +69,7 @@ def fewer_blocks(trial: Trial) -> Iterator[Advice]:
     An upper limit: hits beside fewer blocks are predicted, and a grid-stride loop has a cost.
     """
     launch, card, facts = trial.launch, trial.card, trial.assessment.facts
-    shared = shared_of_block(trial.program.kernel, facts.dynamic_shared)
+    shared = shared_of_block(trial.program.kernel, facts.dynamic_shared, card)
     busiest = min(trial.resident, math.ceil(launch.blocks / card.sms))
     if trial.found.limiter not in ("latency", "l2", "memory") or _lost_share(trial) < MIN_RISE:
         return

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.explanation.instrument import BlockCount
+from gpudissect.explanation.instrument import LINES_FILE, BlockCount
 from gpudissect.explanation.line_records import BehindL1
 from gpudissect.explanation.mapping import MachineCounts, map_counts
 from gpudissect.explanation.model.card import Card
@@ -31,6 +31,7 @@ from gpudissect.explanation.model.traffic import (
     with_l2,
 )
 from gpudissect.explanation.model.walk import Path, walk
+from gpudissect.explanation.packing import DamagedProfileError
 from gpudissect.explanation.profile import Profile
 from gpudissect.explanation.ptx import Module
 from gpudissect.machine_code.program import Program
@@ -109,7 +110,7 @@ class Assessment:
 
     def l1_bytes(self, resident: int, *, largest_carveout: bool) -> int:
         """Bytes of the L1 beside `resident` blocks."""
-        shared = shared_of_block(self.program.kernel, self.facts.dynamic_shared)
+        shared = shared_of_block(self.program.kernel, self.facts.dynamic_shared, self.card)
         return l1_bytes(self.card, resident, shared, largest_carveout=largest_carveout)
 
     @cached_property
@@ -283,7 +284,12 @@ def _bytes_of_copies(profile: Profile, warps: Sequence[SampledWarp]) -> dict[int
 
 
 def assess(program: Program, module: Module, facts: Facts, card: Card) -> Assessment:
-    """What a prediction needs of a program whose lines are the numbers of the PTX instructions of `module`."""
+    """What a prediction needs of a program whose lines are the numbers of the PTX instructions of `module`.
+
+    Raises `DamagedProfileError` if none of its instructions has such a line.
+    """
+    if not any(each.file == LINES_FILE for each in program.instructions):
+        raise DamagedProfileError("packed_cubin", "has no lines with the numbers of PTX instructions")
     counts = map_counts(program, module.functions, facts.counts, facts.blocks * facts.threads)
     accesses = as_assembled(program, facts.accesses)
     retried = retried_accesses(program, [access.instruction for access in accesses])

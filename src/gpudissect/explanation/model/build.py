@@ -16,9 +16,10 @@ from gpudissect.explanation.model.card import Card, card_of
 from gpudissect.explanation.model.contiguous import contiguous_traffic
 from gpudissect.explanation.model.costs import Cost
 from gpudissect.explanation.model.critical import Chain, cycles_per_iteration, latencies, longest_chain
-from gpudissect.explanation.model.occupancy import RESERVED_SHARED, shared_of_block
+from gpudissect.explanation.model.occupancy import shared_of_block
 from gpudissect.explanation.model.predict import roofline, steps_of, volkov
 from gpudissect.explanation.model.requests import Requests
+from gpudissect.explanation.model.sm.engine import released_note
 from gpudissect.explanation.model.trial import Trial
 from gpudissect.explanation.packing import DamagedProfileError
 from gpudissect.explanation.profile import Launch, Profile
@@ -28,7 +29,6 @@ from gpudissect.explanation.result import MIN_GAIN, SCHEMA, Explanation, Line, P
 from gpudissect.explanation.sentences import MAX_NAME_LENGTH
 from gpudissect.explanation.source import Sources, sources_of
 from gpudissect.explanation.trips import NOTE
-from gpudissect.machine_code.lines import source_lines
 from gpudissect.machine_code.program import Program, read_program
 from gpudissect.results.model import Result
 from gpudissect.results.text import brief
@@ -51,13 +51,10 @@ def explain_profile(profile: Profile, results: Sequence[Result]) -> Explanation:
     """What limits a recorded kernel on a measured GPU.
 
     Raises `DamagedProfileError` for a damaged profile, `UsageError` for results of several GPUs or without what the
-    model needs, for a GPU that does not run this machine code, and for blocks that do not fit on an SM.
+    model needs, and for blocks that do not fit on an SM.
     """
     card = card_of(*results)
     cubin, kernel = profile.machine_code()
-    if int(kernel.architecture.removeprefix("sm_")) // 10 != card.compute_capability // 10:
-        capability = card.compute_capability
-        raise UsageError(f"machine code of {kernel.architecture} does not run on {card.name} (sm_{capability})")
     if not profile.counts:
         raise DamagedProfileError("counts", "is empty")
     with ThreadPoolExecutor(1) as pool:  # the disassembler is a process of its own
@@ -65,7 +62,7 @@ def explain_profile(profile: Profile, results: Sequence[Result]) -> Explanation:
         facts, module = facts_of(profile, card), parse_ptx(profile.ptx())
         program = disassembled.result()
     addresses = (instruction.address for instruction in program.instructions)
-    sources = sources_of(module, source_lines(cubin, kernel), addresses)
+    sources = sources_of(module, program.lines, addresses)
     assessment = assess(program, module, facts, card)
     ran_here = profile.gpu.name == card.name
     notes = _notes(profile, card) + _assumed(assessment)
@@ -75,8 +72,7 @@ def explain_profile(profile: Profile, results: Sequence[Result]) -> Explanation:
 
 def explain_given(program: Program, launch: Launch, counts: MachineCounts, results: Sequence[Result]) -> Explanation:
     """What limits a launch that never ran, with counts that were given. Raises `UsageError` as `explain_profile`."""
-    pairs = ((each.address, each.file, each.line) for each in program.instructions)
-    sources = Sources({address: (file, line) for address, file, line in pairs if file is not None and line is not None})
+    sources = Sources(program.lines)
     assessment = assess_given(program, launch, counts, card_of(*results))
     found = build(assessment, launch, sources, notes=[NOTE])
     curve = tuple(map(_with_wide_bracket, found.curve))
@@ -178,7 +174,7 @@ class _Builder:
             rejected=tuple(each for each in advice if each.gain < MIN_GAIN),
             hint=hint_of(trial),
             assumptions=self._assumptions(),
-            notes=tuple(self.notes),
+            notes=(*self.notes, *released_note(found.run)),
         )
 
     @cached_property
@@ -314,7 +310,7 @@ def _too_large(assessment: Assessment) -> str:
     """Why no block fits on an SM: what it takes, what an SM has, and what to change."""
     kernel, card, facts = assessment.program.kernel, assessment.card, assessment.facts
     warps = assessment.launch.warps_per_block
-    shared = shared_of_block(kernel, facts.dynamic_shared)
+    shared = shared_of_block(kernel, facts.dynamic_shared, card)
     registers = allocated_registers(kernel.registers) * WARP_SIZE * warps
     takes, has, change = {
         "warps": (f"{warps} warps", f"{card.warps}", "smaller blocks"),
@@ -324,7 +320,7 @@ def _too_large(assessment: Assessment) -> str:
             "smaller blocks or fewer registers (-maxrregcount)",
         ),
         "shared memory": (
-            f"{format_bytes(shared)} of shared memory ({format_bytes(RESERVED_SHARED)} of it reserved)",
+            f"{format_bytes(shared)} of shared memory ({format_bytes(card.reserved_shared)} of it reserved)",
             format_bytes(card.shared_bytes),
             "smaller blocks or less shared memory",
         ),

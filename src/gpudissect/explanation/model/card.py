@@ -5,12 +5,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from gpudissect.catalogue.compute_capability import SM_REGISTERS, USUAL_BLOCKS, max_sm_threads, schedulers
+from gpudissect.catalogue.compute_capability import (
+    SM_REGISTERS,
+    USUAL_BLOCKS,
+    carveouts,
+    max_sm_threads,
+    reserved_shared,
+    schedulers,
+)
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Status
 from gpudissect.explanation.reuse import L2, SECTOR_BYTES
 from gpudissect.results.model import Result
 from gpudissect.units import WARP_SIZE
+from gpudissect.vocabulary import HIDING
 
 NEEDED = (
     ("l1", "hit_latency"),
@@ -46,6 +54,8 @@ class Card:
     blocks: int
     registers: int  # of an SM, 32 bits each
     shared_bytes: int  # of an SM
+    reserved_shared: int  # of each block, in bytes
+    carveouts: tuple[int, ...]  # bytes of shared memory of an SM, the least first
     values: Mapping[tuple[str, str], float] = field(repr=False)
     partition_of_sm: tuple[int, ...] = field(default=(0,), repr=False)  # of the L2
 
@@ -97,7 +107,7 @@ def card_of(*results: Result) -> Card:
     }
     missing = [".".join(key) for key in NEEDED if key not in values]
     if missing:
-        raise UsageError(f"not in the result: {', '.join(missing)}; measure with 'gpudissect discover'")
+        raise UsageError(_why_missing(results, ", ".join(missing)))
     device, facts = results[0].device, results[0].device.facts
     clock = next((r.conditions.clock_hz for r in results if r.conditions.clock_hz), None)
     if clock is None:
@@ -123,9 +133,21 @@ def card_of(*results: Result) -> Card:
         blocks=fact("blocks_per_sm", USUAL_BLOCKS),
         registers=fact("registers_per_sm", SM_REGISTERS),
         shared_bytes=fact("shared_per_sm", 0),
+        reserved_shared=reserved_shared(facts),
+        carveouts=carveouts(facts),
         values=values,
         partition_of_sm=_partition_of_sm(results),
     )
+
+
+def _why_missing(results: Sequence[Result], missing: str) -> str:
+    """What the results lack, why, and what to do."""
+    what = f"the result of {results[0].device.name}"
+    if all(each.element in HIDING for result in results for each in result.findings):
+        return f"{what} is one of 'hide': also give one of 'discover'"
+    if any(result.options.quick for result in results):
+        return f"{what} lacks {missing}: it was measured with --quick; run 'gpudissect discover' without it"
+    return f"{what} lacks {missing}; measure with 'gpudissect discover'"
 
 
 def _partition_of_sm(results: Sequence[Result]) -> tuple[int, ...]:

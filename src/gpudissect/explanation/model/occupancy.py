@@ -3,16 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudissect.catalogue.compute_capability import allocated_registers, smallest_carveout
+from gpudissect.catalogue.compute_capability import allocated_registers
 from gpudissect.explanation.model.card import Card
 from gpudissect.machine_code.kernel import Kernel
 from gpudissect.units import WARP_SIZE
 
-SHARED_UNIT, RESERVED_SHARED = 128, 1024
-"""Bytes in which shared memory is allocated, and that the system takes of each block from compute capability 8.0 on
-(CUDA C++ Programming Guide, Shared Memory)."""
-CARVEOUTS = (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
-"""KiB of shared memory into which the array of an SM can be divided (the same, capability 9.0)."""
+SHARED_UNIT = 128
+"""Bytes in which shared memory is allocated (CUDA C++ Programming Guide, Shared Memory)."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +29,10 @@ class Occupancy:
         return tuple(name for name, blocks in self.by_limit.items() if blocks == self.blocks)
 
 
-def shared_of_block(kernel: Kernel, dynamic: int) -> int:
-    """Bytes of shared memory that a block takes."""
+def shared_of_block(kernel: Kernel, dynamic: int, card: Card) -> int:
+    """Bytes of shared memory that a block takes, with those that the system reserves."""
     used = kernel.shared_bytes + dynamic
-    return -(-used // SHARED_UNIT) * SHARED_UNIT + RESERVED_SHARED
+    return -(-used // SHARED_UNIT) * SHARED_UNIT + card.reserved_shared
 
 
 def occupancy_of(kernel: Kernel, threads: int, dynamic: int, card: Card) -> Occupancy:
@@ -43,11 +40,12 @@ def occupancy_of(kernel: Kernel, threads: int, dynamic: int, card: Card) -> Occu
     warps = -(-threads // WARP_SIZE)
     of_warp = allocated_registers(max(1, kernel.registers)) * WARP_SIZE
     by_registers = card.registers // card.schedulers // of_warp * card.schedulers
+    shared = shared_of_block(kernel, dynamic, card)
     limits = {
         "warps": card.warps // warps,
         "blocks": card.blocks,
         "registers": by_registers // warps,
-        "shared memory": card.shared_bytes // shared_of_block(kernel, dynamic),
+        "shared memory": card.shared_bytes // shared if shared else card.blocks,
     }
     return Occupancy(limits)
 
@@ -59,18 +57,18 @@ def l1_bytes(card: Card, resident: int, shared: int, *, largest_carveout: bool) 
     Guide). `l1.capacity` is beside the smallest one: on an H200 and an H100 241 KiB, and 21 KiB beside the largest,
     where a chase through 20 KiB hits and one through 22 KiB does not.
     """
-    return l1_beside(card, next(_carveouts(card.shared_bytes if largest_carveout else resident * shared), 0))
+    return l1_beside(card, next(_carveouts(card, card.shared_bytes if largest_carveout else resident * shared), 0))
 
 
 def l1_beside(card: Card, carveout: int) -> int:
     """Bytes of the L1 beside a carveout; beside the largest one if it is 0."""
     capacity = int(card.values.get(("l1", "capacity"), float(card.shared_bytes)))
-    return max(0, capacity + smallest_carveout({}) - (carveout or card.shared_bytes))
+    return max(0, capacity + card.carveouts[0] - (carveout or card.shared_bytes))
 
 
-def _carveouts(needed: int) -> Iterator[int]:
+def _carveouts(card: Card, needed: int) -> Iterator[int]:
     """Bytes of the carveouts that hold so many bytes, the smallest first."""
-    return (size << 10 for size in CARVEOUTS if size << 10 >= max(needed, smallest_carveout({})))
+    return (size for size in card.carveouts if size >= needed)
 
 
 def limited_blocks(card: Card, resident: int, shared: int, blocks: int) -> tuple[int, int] | None:
@@ -78,7 +76,7 @@ def limited_blocks(card: Card, resident: int, shared: int, blocks: int) -> tuple
 
     Neither is smaller than now; `shared` has the reserved bytes. None if no carveout fits so many blocks alone.
     """
-    for carveout in _carveouts(resident * shared):
+    for carveout in _carveouts(card, resident * shared):
         least = max(shared, (carveout // (blocks + 1) // SHARED_UNIT + 1) * SHARED_UNIT)
         if blocks * least <= carveout <= card.shared_bytes:
             return carveout, least

@@ -311,7 +311,7 @@ def _cycles(found: Run, blocks: float) -> float:
     if simulated >= blocks:
         return float(found.cycles)
     half = simulated // 2
-    pace = (found.ends[-1] - np.sort(found.ends)[half - 1]) / (simulated - half)
+    pace = (found.cycles - np.sort(found.ends)[half - 1]) / (simulated - half)
     return float(found.cycles + pace * (blocks - simulated))
 
 

@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.explanation.model.card import Card
+from gpudissect.explanation.reuse import SECTOR_BYTES
 from gpudissect.explanation.rows import distinct_in_rows, distinct_rows, numbered
 from gpudissect.units import WARP_SIZE
 
-SECTOR, LINE = 32, 128
+SECTOR, LINE = SECTOR_BYTES, 128
 """Bytes of a sector and of a line of the L1 and L2 of every GPU from Volta on (measured: l1.fetch_granularity)."""
 BANKS, BANK_BYTES = 32, 4
 TAG_BANKS = 0b11010111101101111, 0b101101010111011010
