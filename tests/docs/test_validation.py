@@ -4,8 +4,11 @@ import ast
 import re
 from pathlib import Path
 
+import counters
 import evidence
+import explain_text
 import hiding_figures
+import limiters_page
 import numpy as np
 import paper_data
 import papers
@@ -163,3 +166,19 @@ def test_the_victims_of_figure_11_are_no_independent_choices():
     assert np.mean((first != second) & (second != third) & (first != third) & (fourth == first)) == pytest.approx(
         in_turn, abs=0.04
     )
+
+
+@pytest.mark.parametrize(
+    ("page", "templates"),
+    [
+        ("validation-explain.md", (explain_text.INTRODUCTION, explain_text.WARPGROUP_HEAD)),
+        ("validation-counters.md", (counters.INTRODUCTION, counters.CLOSE)),
+        ("validation-limiters.md", (limiters_page.INTRODUCTION, limiters_page.METHOD)),
+    ],
+)
+def test_pages_of_slow_scripts_have_their_text(page, templates):
+    """The scripts take minutes: `--check` compares the tables."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for template in templates:
+        pattern = ".*?".join(re.escape(part) for part in re.split(r"\{\w+\}", template))
+        assert re.search(pattern, text, re.DOTALL), f"{page}: {template[:60]!r}"
