@@ -1,4 +1,4 @@
-"""Executions of machine code without a run, from how often each of its loops turns."""
+"""Executions of machine code without a run, from the trip count of each loop."""
 
 import math
 import re

@@ -72,7 +72,7 @@ class Facts:
 
     @property
     def max_path(self) -> int:
-        """Instructions of the path of a warp, at most."""
+        """Maximum path length of a warp, in instructions."""
         return MAX_WHOLE_PATH if self.recorded >= WHOLE else MAX_PATH
 
     @property
@@ -108,7 +108,7 @@ class Assessment:
         return Launch(self.facts.blocks, self.facts.warps_per_block)
 
     def l1_bytes(self, resident: int, *, largest_carveout: bool) -> int:
-        """Bytes of the L1 beside `resident` blocks."""
+        """Bytes of the L1 left by `resident` blocks."""
         shared = shared_of_block(self.program.kernel, self.facts.dynamic_shared)
         return l1_bytes(self.card, resident, shared, largest_carveout=largest_carveout)
 
@@ -209,7 +209,7 @@ class Assessment:
     def _is_written(self) -> bool:
         """Whether blocks write a part of the lines that they touch, and so compete for room in the L2.
 
-        Lines that are only read stay longer: of a kernel that reads 70 MB in turn, 67 % of the bytes hit (H100).
+        Lines that are only read stay longer: a kernel that reads 70 MB sequentially hits for 67 % of the bytes (H100).
         """
         stores = [index for index, access in enumerate(self.facts.accesses) if access.kind == "store"]
         written = np.isin(self.sample.number, self.sample.number[np.isin(self.sample.access, stores)])

@@ -50,7 +50,7 @@ class Sample:
 
     @cached_property
     def arriving(self) -> Ints:
-        """Bits of the sectors of each row that are new, or that a warp of the block requests about when they are new.
+        """Bits of the sectors of each row: new, or requested by another warp of the block at about the same time.
 
         Whichever warp is first waits for memory.
         """
@@ -103,7 +103,7 @@ class Sample:
         return those / every if every else float(lines[of].mean()) if of.any() else 0.0
 
     def from_lone_lines(self, memory: Mapping[int, float]) -> "Sample":
-        """The sample whose new sectors are those of lone lines where these are as many as come from `memory`.
+        """Sample in which only lines used by one block count as new, where their number matches the `memory` share.
 
         `memory`: share of the sectors of each access. Lines that several blocks touch are in the L2 already.
         """
@@ -216,7 +216,7 @@ def _of_several(line: Ints, block: Ints) -> Ints:
 
 
 def _donors(has: NDArray[np.bool_]) -> Ints:
-    """For each warp and access the next warp that has requests, shape (warps, accesses); any if none has."""
+    """For each warp and access the next warp that has requests, shape (warps, accesses); arbitrary if none has."""
     warps = len(has)
     after = np.where(np.concatenate([has, has]), np.arange(2 * warps)[:, None], 2 * warps)
     found = np.minimum.accumulate(after[::-1], axis=0)[::-1][:warps]

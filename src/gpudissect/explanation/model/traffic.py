@@ -263,7 +263,7 @@ def _interleaved(group: _Group) -> _Group:
 
 
 def _converged(group: _Group) -> _Group:
-    """One request for what lanes of a warp access for the same time, at the place of the first."""
+    """Merge lane accesses with equal visit index into one request, at the position of the first."""
     rows, lanes = np.nonzero(group.lanes)
     order = np.lexsort((rows, lanes, group.warps[rows]))
     rows, lanes = rows[order], lanes[order]
