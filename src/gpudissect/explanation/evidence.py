@@ -220,10 +220,10 @@ def unrolled_loops(
             continue
         mean = count.threads / entries
         is_exact = abs(mean - round(mean)) <= _ROUNDING * mean
-        fewest = round(mean) if is_exact else math.floor(mean)
-        threads = {fewest: entries * (fewest + 1 - mean), fewest + 1: entries * (mean - fewest)}
+        whole = round(mean) if is_exact else math.floor(mean)
+        threads = {whole: entries * (whole + 1 - mean), whole + 1: entries * (mean - whole)}
         executed, entered = defaultdict[int, float](float), defaultdict[int, float](float)
-        for iterations, share in {fewest: float(entries)}.items() if is_exact else threads.items():
+        for iterations, share in {whole: float(entries)}.items() if is_exact else threads.items():
             rest = iterations
             for negative, block in copies:
                 times = rest // -negative if block in loops else min(1, rest // -negative)

@@ -317,12 +317,12 @@ def _partial_wave(sm: Sm, work: Work, launch: Launch, card: Card, found: Run) ->
     free = np.outer(1 + np.linspace(-spread, spread, card.sms), ends)
     taken = np.argsort(free, axis=None, kind="stable")[:left] // work.resident
     blocks = np.bincount(taken, minlength=card.sms)
-    most, more = int(blocks.max()), card.sms / np.count_nonzero(blocks)
-    if most <= -(-left // card.sms):
+    max_blocks, more = int(blocks.max()), card.sms / np.count_nonzero(blocks)
+    if max_blocks <= -(-left // card.sms):
         return 1.0
     alone = replace(sm, l2_bytes=more * sm.l2_bytes, dram_bytes=more * sm.dram_bytes)
-    last = run(alone, replace(work, resident=most, blocks=most)).cycles
-    start = float(free[blocks == most, most - 1].max())
+    last = run(alone, replace(work, resident=max_blocks, blocks=max_blocks)).cycles
+    start = float(free[blocks == max_blocks, max_blocks - 1].max())
     return max(1.0, (start + last) / found.cycles)
 
 
