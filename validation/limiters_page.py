@@ -67,9 +67,9 @@ right.
 
 ## Method
 
-- Units of the SM (`fma`, `alu`, `imad`, `xu`, `fp64`, `lsu`) and issue slots: instructions are inserted into each basic
-  block of the PTX, so that the work of the unit grows by {work} in total. Their results are used, so that the assembler
-  keeps them. For issue slots, the inserted instructions use a unit with spare capacity.
+- Units of the SM (`fma`, `alu`, `xu`, `fp64`, `lsu`, and `imad`, the FMAHeavy pipe) and issue slots: instructions are
+  inserted into each basic block of the PTX, so that the work of the unit grows by {work} in total. Their results are
+  used, so that the assembler keeps them. For issue slots, the inserted instructions use a unit with spare capacity.
 - `l2`: some warps repeat some accesses. Memory: some warps prefetch into the L2 lines that no other instruction
   touches. A module constant selects these warps; the baseline is the same code with none selected.
 - Each variant has as many blocks on an SM as the kernel. The work that it adds is counted in its machine code. A
