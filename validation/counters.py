@@ -1,4 +1,4 @@
-"""What `explain` counts beside what hardware counters count: ``python validation/counters.py``, without a GPU.
+"""Counts of `explain` compared with hardware counters: ``python validation/counters.py``, without a GPU.
 
 Writes docs/validation-counters.md from validation/counters-GPU.json; ``--check`` compares it. These come from a GPU:
 
@@ -60,11 +60,12 @@ Counts below {share} of the executed instructions are omitted. Ratio: predicted 
 """
 CLOSE = """
 These counters led to the following changes in the model. Before them, 74 % of the `alu` counts, 70 % of `fma` and 63 %
-of `lsu` were within 10 %.
+of `lsu` were within 10 %. Each pair of errors gives the error just before and just after that change. Later changes
+moved it again; [accuracy](validation-explain.md) has the current errors.
 
-- `VIADD` runs on the FMAHeavy pipe, not on the ALU (fit of the pipe counters, `fmaheavy` included, to the opcode counts
-  of all kernels). Errors fell from 8 to 1.5 % (`random_numbers`), from 15 to 1 % (`smith_waterman`) and from 11 to 4 %
-  (`viterbi`).
+- `VIADD` runs on the FMAHeavy pipe, not on the ALU (found by fitting pipe counters, `fmaheavy` included, to opcode
+  counts of all kernels). Errors fell from 8 to 1.5 % (`random_numbers`), from 15 to 1 % (`smith_waterman`) and from 11
+  to 4 % (`viterbi`).
 - The tag stage and the data stage of the L1 work on different requests at once. Counted tag wavefronts match the
   tag-bank hash that was measured on an H200.
 - The assembler replaces branches around loads and stores by predicates. An instruction that is predicated off in all
@@ -74,21 +75,28 @@ of `lsu` were within 10 %.
 - Stores allocate lines in the L1, and a load of bytes that were stored hits it (`n_queens`).
 - The ADU, not the LSU pipe, executes `MATCH`, `REDUX` and `S2R` of block registers (`SR_CTAID`). The ADU executes
   `MATCH.ANY` once for each different value (`lz_matches`).
-- A miss in the L1 replaces the less recently used of two random lines. Mean absolute error of the logarithm of the
-  sectors from the L2, over 30 points of 15 kernels: 0.39 if the least recently used of all lines is replaced, 0.37 for
-  a random line, 0.35 for the less recently used of two, 0.37 of four.
+- A miss in the L1 replaces the less recently used of two random lines (table below).
 - Lines that blocks write leave the L2 where all resident blocks need more than its capacity: bytes of device memory of
   `libor_paths` and `huffman_decode`. `spmv_thread_per_row` only reads: there, 67 % of the bytes that miss the L1 hit
   the L2.
+- Slow paths of divisions and square roots are counted, and 64-bit products and asynchronous copies are evidence of how
+  often code runs: executed instructions of `cyclic_reduction` rose from 72 to 101 % of those counted, of
+  `parse_decimal` from 77 to 96 %, of `cross_section_lookup` from 81 to 100 %, of `flash_attention` from 91 to 100 %.
 
-- Slow paths of divisions and square roots are counted, and 64-bit products and asynchronous copies show how often code
-  runs: executed instructions of `cyclic_reduction` rose from 72 to 101 % of those counted, of `parse_decimal` from 77
-  to 96 %, of `cross_section_lookup` from 81 to 100 %, of `flash_attention` from 91 to 100 %.
+Error of the sectors from the L2 (mean absolute error of the logarithm) over 30 points of 15 kernels, by the line
+that a miss in the L1 replaces:
 
-The counters of `fmaheavy`, of the ADU and of device memory are not kept here. The model does not count cycles in which
-the L1 is filled. A store takes two data cycles in
-the model, as its measured rate implies; the counter shows one. The counters include asynchronous copies (`LDGSTS`) in
-the loads; the predicted counts do not (`linear_gelu`, `flash_attention`).
+| replaced line | error |
+| --- | --- |
+| least recently used of all | 0.39 |
+| random | 0.37 |
+| less recently used of two random lines | 0.35 |
+| least recently used of four random lines | 0.37 |
+
+The counters of `fmaheavy`, of the ADU and of device memory are not stored here. The model does not count cycles in
+which the L1 is filled. A store takes two data cycles in the model, as its measured rate implies; the counter shows one.
+The counters include asynchronous copies (`LDGSTS`) in the loads; the predicted counts do not (`linear_gelu`,
+`flash_attention`).
 """
 
 

@@ -57,11 +57,10 @@ validation/explain_vv16.py`.
 
 Occupancy is that of an SM and set by dynamic shared memory (s5.11); throughput counts the bytes that the thesis
 counts. *Volkov's model* is the smaller of the *latency bound* (with the replacement of blocks, s3.7) and the
-*throughput bound*; *explain* is `gpudissect explain`. A vertical line marks the fewest warps with {close} of
-the best throughput measured. Where two kernels do the same work, it is the best of the slower one. *Largest
-L1*: without dynamic shared memory, so that the driver leaves more of the array to the L1. Of two
-numbers the first is that of the H200. The text of the thesis was at hand, its pictures were not: axes are those that
-the text names.
+*throughput bound*; *explain* is `gpudissect explain`. A vertical line marks the minimum warps for {close} of the
+best measured throughput (for two kernels with the same work, of the slower one's). *Largest L1*: without dynamic
+shared memory, so that the driver leaves more of the array to the L1. Pairs of numbers are H200, H100. Only the
+text of the thesis was available; axes follow the text.
 """
 
 
@@ -90,11 +89,11 @@ def texts(found: Summaries) -> Mapping[str, str]:
         "takes more cycles, while memory delivers no more bytes per cycle of an SM; throughput is not saturated at the "
         "largest occupancy.",
         "3-07": "A random permutation needs fewer warps than a trivial one, as the thesis expects: "
-        f"{both('permute_random', 'needed')} against {both('permute_trivial', 'needed')}. "
+        f"{both('permute_random', 'needed')} warps, against {both('permute_trivial', 'needed')}. "
         f"Different: throughput drops by a factor of {drops} instead of {printed['min_drop_of_random']} or more, for "
         f"the L2 ({_l2_mib()} MiB) serves many accesses to the array "
         f"({work('permute_random', ('b',)) / 2**20:.0f} MiB). A larger L1 makes it faster, because its lines limit the "
-        "loads in flight, which neither bound has.",
+        "loads in flight, which neither bound models.",
         "3-09": "The same throughput needs "
         f"{both('absolute_value_positive', 'needed')} warps if all numbers are positive and "
         f"{both('absolute_value_negative', 'needed')} if all are negative; on Maxwell {close['positive']} and "
@@ -106,8 +105,9 @@ def texts(found: Summaries) -> Mapping[str, str]:
         "3-11": f"Fewer instructions need fewer warps: {both('black_scholes_fast', 'needed')} instead of "
         f"{both('black_scholes', 'needed')}; on Maxwell {close['black_scholes_fast']} instead of "
         f"{close['black_scholes']}. Different: the thesis takes both to be bound by memory. Here the throughput bounds "
-        f"are {both('black_scholes', 'bound')} GB/s without the option and {both('black_scholes_fast', 'bound')} with "
-        "it: on the H200 the schedulers, not memory, bound the longer code, as on the Fermi GPU of the thesis.",
+        f"are {both('black_scholes', 'bound')} GB/s without `-use_fast_math` and "
+        f"{both('black_scholes_fast', 'bound')} with it: on the H200 the schedulers, not memory, "
+        "bound the longer code, as on the Fermi GPU of the thesis.",
     }
 
 

@@ -25,10 +25,10 @@ FIGURES = {4: range(1, 14), 5: range(2, 6), 6: range(1, 7), 7: range(1, 15)}  # 
 def headline(found: Sequence[Row]) -> str:
     """How many printed numbers come out."""
     agreeing = [row for row in found if row.agrees]
-    near = sum(bool(row.near) for row in agreeing)
+    near, differ = sum(bool(row.near) for row in agreeing), len(found) - len(agreeing)
     return (
         f"**{len(agreeing) - near} of {len(found)} printed numbers and formulas agree to the last digit printed.** "
-        f"{near} agree nearly, for the reason given. Different: {len(found) - len(agreeing)}. "
+        f"{near} nearly agree (reason given); {differ} {'differs' if differ == 1 else 'differ'}. "
         f"None of them is evidence of how a GPU works. Basis: {_by_basis(found)}."
     )
 

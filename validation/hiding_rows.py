@@ -224,7 +224,14 @@ def _one_latency() -> Iterator[Row]:
     guide, loop = replace(kepler, units=units), Loop(alpha=30)
     yield Row("s4.8", "the guide's example, warps", 5, guide_warps(guide, loop), 1e-6)
     near = "printed rounded to whole warps: 600 / (4 x 31) + 1"
-    yield Row("s4.8", "the same with the stalled warp", 6, guide_warps_with_access(guide, loop), 0.2, near)
+    yield Row(
+        "s4.8",
+        "the guide's example with the stalled warp counted, warps",
+        6,
+        guide_warps_with_access(guide, loop),
+        0.2,
+        near,
+    )
     loop = Loop(alpha=32)
     for machine in vv16.machines().values():
         run, wait, switch = Agarwal().cycles(machine, loop)

@@ -183,7 +183,7 @@ def model_errors() -> Iterator[str]:
     yield "simulated memory latency is fitted so that 90 % of the peak takes the warps of table 6.3. So the basic"
     yield "model's overestimate at small alpha follows from the setup. At saturation, the slots of Maxwell's units were"
     yield "chosen for it."
-    yield f"{_within(errors, 'quotients')}; the largest error is {by_key(worst.model).name} on"
+    yield f"{_within(errors, 'ratios')}; the largest error is {by_key(worst.model).name} on"
     yield f"{vv16.generation(worst.gpu)}, {100 * max(errors):.0f} %."
     yield from ("", "| where | GPU | model | alpha | printed | ours | at alpha, warps |", "|---" * 7 + "|")
     for each, quotient in zip(PRINTED, ours, strict=True):
@@ -201,7 +201,7 @@ def model_errors() -> Iterator[str]:
 
 def _within(errors: Sequence[float], noun: str) -> str:
     near, far = (sum(error <= limit for error in errors) for limit in (0.05, 0.1))
-    return f"Of {len(errors)} printed {noun} ours are within 5 % of {near}, within 10 % of {far}"
+    return f"{near} of our {len(errors)} {noun} are within 5 % of the printed ones, {far} within 10 %"
 
 
 def _place(quotient: Quotient) -> str:
@@ -337,9 +337,9 @@ def _mib(size: float) -> str:
 
 
 def scheduling() -> Iterator[str]:
-    """Which warp goes first on VV16's GPUs, beside simulated schedulers."""
-    yield from ("", "### Which warp goes first", "")
-    yield "A simulated scheduler is round robin unless its GPU file says that the oldest block goes first"
+    """Scheduling order of warps on VV16's GPUs, compared with simulated schedulers."""
+    yield from ("", "### Scheduling order", "")
+    yield "A simulated scheduler is round robin unless its GPU file states that the oldest block has priority"
     yield "(`scheduling`). VV16 describes two GPUs. GT200 matches round robin: occupancy varies less where warps"
     yield "stay to the end (s5.9). On G80 it varies more (figure 5.4). 20 warps use shared memory in blocks of 10;"
     yield "half of them end after about 2/3 of the time, and fewer than 9 are left in the last 7 %. Neither rule"
@@ -356,16 +356,16 @@ def scheduling() -> Iterator[str]:
         yield f"| {name} | {ended[run.end.size // 2 - 1] / ended[-1]:.2f} | {run.occupancy(0).share_below(9):.0%} |"
     yield ""
     yield "Largest overestimate of the refined model, from the mean latency of warps that begin together and from"
-    yield "waves of blocks. Where the oldest block goes first, mean latency overestimates throughput: it counts"
-    yield "warps that end early. So the 1.09 that VV16 prints for Fermi is no evidence that its oldest warps go"
-    yield "first:"
+    yield "waves of blocks. Where the oldest block has priority, mean latency overestimates throughput: it counts"
+    yield "warps that end early. So the 1.09 that VV16 prints for Fermi is no evidence that its oldest warps have"
+    yield "priority:"
     yield from ("", "| GPU | printed | rule | by mean latency | by waves of blocks |", "|---|---|---|---|---|")
     for gpu, printed in ((FERMI, "1.09"), (KEPLER, "about 1.2")):
         for rule, name in RULES.items():
             worst = " | ".join(f"{_max_error(gpu, rule, waves):.2f}" for waves in (1, RULE_WAVES))
             yield f"| {vv16.generation(gpu)} | {printed} | {name} | {worst} |"
     yield ""
-    yield "On an H200 the oldest block goes first"
+    yield "On an H200 the oldest block has priority"
     yield "([latency hiding of an H200](results/h200-latency-hiding.md))."
 
 

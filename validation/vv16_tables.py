@@ -40,7 +40,7 @@ CHAPTER_3 = (
     "black_scholes_fast",
 )
 SHEET_RESOURCES = ("CUDA cores", "SFU units", "memory system", ISSUE)
-GRADUAL = "printed: measured, with gradual saturation (s6.4), which neither bound has"
+GRADUAL = "printed: measured, with gradual saturation (s6.4), which neither bound models"
 UNKNOWN_COUNT = "the same; the instruction count of its kernel is not printed"
 Cells = Sequence[str]
 

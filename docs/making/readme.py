@@ -18,13 +18,15 @@ from making.result_page import RESULTS, result_of
 
 ROOT = Path(__file__).parents[2]
 END = "Valid for"  # the line of the summary after the last one that is shown
+OMITTED = ("Constant", "L0 I-cache", "L1 I-cache", "L2 cache       partitions", "L1 TLB")  # beginnings of rows
 
 
 def summary() -> str:
-    """The first screen of `gpudissect show`."""
+    """The first screen of `gpudissect show`, without the rows of `OMITTED`."""
     with contextlib.redirect_stdout(io.StringIO()) as output:
         main(["show", str(RESULTS / "h200.json")])
     lines = output.getvalue().partition(f"\n{END}")[0].splitlines()
+    lines = [line for line in lines if not line.startswith(OMITTED)]
     return "\n".join([lines[0].partition("  driver:")[0], *(line.rstrip() for line in lines[1:])])
 
 

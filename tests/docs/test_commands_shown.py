@@ -53,8 +53,7 @@ def test_a_quick_command_ends_well(line, tmp_path, monkeypatch, capsys):
 def assert_printed(page, output):
     """Each row of the page's block begins a row that was printed."""
     printed = {tuple(row.split()) for row in output.splitlines()}
-    (shown,) = (block.splitlines() for block in blocks(page, "text"))
-    for row in shown:
+    for row in blocks(page, "text")[0].splitlines():
         words = tuple(row.split())
         assert any(each[: len(words)] == words for each in printed), row
 

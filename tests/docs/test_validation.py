@@ -4,15 +4,18 @@ import ast
 import re
 from pathlib import Path
 
+import counters
 import evidence
+import explain_text
 import hiding_figures
+import limiters_page
 import numpy as np
 import paper_data
 import papers
 import pytest
 import silicon
 import validate
-from kinds import NO, TABLES, YES, Kind, count, kind_of, read
+from kinds import NO, TABLES, YES, Kind, kind_of, read
 
 from gpudissect import catalogue
 from tests.support.pages import DOCS, ROOT
@@ -114,9 +117,9 @@ def test_other_sets_than_mc16_concludes_miss_as_its_figure_8_counts():
 
 def test_the_readme_has_the_counts_of_silicon():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    counts = count(["validation-silicon"])
-    agree, differ = counts[Kind.SILICON, True], counts[Kind.SILICON, False]
-    assert f"{agree} of {agree + differ}" in readme
+    for gpu in silicon.GPUS:
+        agrees = [row["agrees"] == YES for row in read("validation-silicon") if row["gpu"] == gpu]
+        assert f"{sum(agrees)} of {len(agrees)}" in readme and f"our {gpu.upper()}" in readme
 
 
 @pytest.mark.parametrize("page", ["validation-hiding.md", "throughput.md"])
@@ -163,3 +166,19 @@ def test_the_victims_of_figure_11_are_no_independent_choices():
     assert np.mean((first != second) & (second != third) & (first != third) & (fourth == first)) == pytest.approx(
         in_turn, abs=0.04
     )
+
+
+@pytest.mark.parametrize(
+    ("page", "templates"),
+    [
+        ("validation-explain.md", (explain_text.INTRODUCTION, explain_text.WARPGROUP_HEAD)),
+        ("validation-counters.md", (counters.INTRODUCTION, counters.CLOSE)),
+        ("validation-limiters.md", (limiters_page.INTRODUCTION, limiters_page.METHOD)),
+    ],
+)
+def test_pages_of_slow_scripts_have_their_text(page, templates):
+    """The scripts take minutes: `--check` compares the tables."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for template in templates:
+        pattern = ".*?".join(re.escape(part) for part in re.split(r"\{\w+\}", template))
+        assert re.search(pattern, text, re.DOTALL), f"{page}: {template[:60]!r}"

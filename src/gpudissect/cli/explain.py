@@ -35,7 +35,11 @@ def explain(
         Argument(metavar="FILE", help="CUDA C++ (.cu), PTX (.ptx), a profile (.json), or any file with device code."),
     ],
     kernel: Annotated[
-        str | None, Option(metavar="NAME", help="Kernel, if FILE has several: 'ns::scale<float>', or the mangled name.")
+        str | None,
+        Option(
+            metavar="NAME",
+            help="Kernel to explain; required if FILE has several: 'ns::scale<float>', or the mangled name.",
+        ),
     ] = None,
     grid: Annotated[
         str | None, Option(metavar="X[,Y[,Z]]", help="Grid size; FILE is run on the GPU, unless --trips is given.")
@@ -66,32 +70,36 @@ def explain(
         list[str] | None,
         Option(
             metavar="LOOP=N",
-            help="Predict without running: iterations of each loop per entry, as k.cu:12=1024; "
-            "'none' for a kernel without loops; repeatable.",
+            help="Predict without running. Iterations of a loop per entry, such as k.cu:12=1024; 'none' if the kernel "
+            "has no loops; repeatable.",
         ),
     ] = None,
     limit: Annotated[float | None, Option(metavar="SECONDS", help="Time limit of each launch (default 60).")] = None,
     compile_option: Annotated[
         list[str] | None,
-        Option(metavar="OPTION", help="Option of NVRTC for a .cu file, such as -DN=4 or -Iinclude; repeatable."),
+        Option(metavar="OPTION", help="Compiler option for a .cu file, such as -DN=4 or -Iinclude; repeatable."),
     ] = None,
     machine: Annotated[
         list[Path] | None,
         Option(
-            metavar="RESULT", help="Result of 'discover' on the GPU to predict for; also one of 'hide'; repeatable."
+            metavar="RESULT",
+            help="'discover' result of the GPU to predict for; also a 'hide' result of that GPU; repeatable.",
         ),
     ] = None,
     profile: Annotated[
-        Path | None, Option(metavar="FILE.json", help="With --grid: save the recorded profile. Without: read it.")
+        Path | None, Option(metavar="FILE.json", help="Write the profile (with --grid) or read it (without).")
     ] = None,
     against: Annotated[
-        list[Path] | None, Option(metavar="RESULT", help="Result of another GPU: also predict the time there.")
+        list[Path] | None, Option(metavar="RESULT", help="Also predict the time on the GPU of this result.")
     ] = None,
     output: ResultOption = None,
     html: Annotated[Path | None, Option(metavar="FILE", help="Write an HTML report.")] = None,
     as_json: Annotated[bool, Option("--json", help="Print the explanation as JSON.")] = False,
     gate: Annotated[
-        str | None, Option(metavar="CONDITION", help="Exit code 4 if false: 'spills == 0 and occupancy >= 50%'.")
+        str | None,
+        Option(
+            metavar="CONDITION", help="Condition, such as 'spills == 0 and occupancy >= 50%'; exit code 4 if false."
+        ),
     ] = None,
     everything: Annotated[
         bool,

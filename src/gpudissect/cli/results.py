@@ -84,7 +84,7 @@ def check(
     files: Annotated[list[Path], Argument(metavar="FILE...", help="Result files; several runs of a GPU are compared.")],
     as_json: Annotated[bool, Option("--json", help="Print the concerns as JSON.")] = False,
 ) -> int:
-    """Report whether a result is stable, why not, and what to do.
+    """Report whether a result is stable; if not, why and what to do.
 
     Several results of one GPU are also compared with one another. Exit codes: 0 stable, 4 not, 2 if a file cannot be
     read; the others are checked.

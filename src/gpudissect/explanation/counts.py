@@ -142,14 +142,14 @@ class Sums:
         )
 
     def _ends(self, unknown: int, factor: float) -> tuple[float, float]:
-        """The least and the most that a term can be."""
+        """Minimum and maximum of a term."""
         low, high = factor * self.low[unknown], factor * self.high[unknown]
         return (low, high) if factor > 0 else (high, low)
 
     def solve(self, last: Collection[int] = ()) -> tuple[Count, ...]:
         """Each unknown: what the equations determine together is exact, the others are least squares within bounds.
 
-        Unknowns of `last` weigh more in the sum that is least: loops are entered rather than repeated.
+        Unknowns in `last` have a higher weight, so that loop entries are preferred over repetitions.
         """
         self.determine()
         value, every = self._middle()
@@ -219,7 +219,7 @@ class Sums:
 
 
 def _estimate(matrix: Array, results: Array, weights: Array) -> Array:
-    """Of all non-negative least squares those of the least sum: loops that the assembler unrolled run unrolled."""
+    """The non-negative least-squares solution with the smallest sum: loops that the assembler unrolled run unrolled."""
     scale = max(1.0, float(np.abs(results).max(initial=0.0)))
     with_sum = np.vstack([matrix, _SUM_WEIGHT * weights])
     return scale * non_negative_least_squares(with_sum, np.append(results / scale, 0.0))

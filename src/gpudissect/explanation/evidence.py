@@ -1,4 +1,4 @@
-"""What shows how many copies of a PTX block its machine code has.
+"""Infer the number of machine-code copies of each PTX block.
 
 A store, a load or a multiply-add is one instruction of machine code per copy; comparisons, sums and branches are merged
 where the compiler unrolls, so that in loops they count only if there is no second copy.
@@ -70,7 +70,7 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a PTX block states of machine code; less `trust` is more.
+    """Evidence of a PTX block on machine code; `trust`: rank, 0 is the most reliable.
 
     The copies of the block by block of machine code and predicate: their executions sum up to those of the PTX block.
     `at_most` are blocks of machine code that run at most as often as the PTX block. `branch` is the block of machine
@@ -85,7 +85,7 @@ class Evidence:
 
 
 def find_evidence(program: Program, functions: Sequence[Function]) -> list[Evidence]:
-    """Evidence of PTX blocks from the lines of machine code, the surest first."""
+    """Evidence of PTX blocks from the lines of machine code, most reliable first."""
     instances = defaultdict[int, list[_Copy]](list)
     for number in program.flow.order:
         block = program.flow.blocks[number]
@@ -220,10 +220,10 @@ def unrolled_loops(
             continue
         mean = count.threads / entries
         is_exact = abs(mean - round(mean)) <= _ROUNDING * mean
-        fewest = round(mean) if is_exact else math.floor(mean)
-        threads = {fewest: entries * (fewest + 1 - mean), fewest + 1: entries * (mean - fewest)}
+        whole = round(mean) if is_exact else math.floor(mean)
+        threads = {whole: entries * (whole + 1 - mean), whole + 1: entries * (mean - whole)}
         executed, entered = defaultdict[int, float](float), defaultdict[int, float](float)
-        for iterations, share in {fewest: float(entries)}.items() if is_exact else threads.items():
+        for iterations, share in {whole: float(entries)}.items() if is_exact else threads.items():
             rest = iterations
             for negative, block in copies:
                 times = rest // -negative if block in loops else min(1, rest // -negative)

@@ -110,7 +110,7 @@ def explain_trips(
     options: Sequence[str] = (),
     against: Sequence[Result] = (),
 ) -> Explanation:
-    """The explanation of a launch that never ran, with loops that turn as often as `trips` say by their names.
+    """The explanation of a launch that never ran, with the given trip counts, by loop name.
 
     The machine code is that for the GPU of the results. Raises `UsageError` as `explain_file` and `executions` do.
     """

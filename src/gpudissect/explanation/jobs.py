@@ -59,7 +59,7 @@ class Job(BaseModel, frozen=True, strict=True):
 
 
 class Measured(BaseModel, strict=True):
-    """What is known so far. `stage` is the last one that began."""
+    """Partial measurements; `stage`: the last stage started."""
 
     stage: str = "launch"
     registers: int = 0
@@ -84,7 +84,7 @@ class Measured(BaseModel, strict=True):
 
 
 class Step(BaseModel, frozen=True, strict=True, extra="forbid"):
-    """A line that the process prints while it measures: a stage, and what of it is done."""
+    """A line that the process prints while it measures: a stage and its progress."""
 
     stage: str
     done: int = 0

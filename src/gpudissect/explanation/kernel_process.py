@@ -105,7 +105,7 @@ class KernelProcess:
             self.kill()
 
     def kill(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -1,4 +1,4 @@
-"""How often machine code runs, from how often the blocks of its PTX run.
+"""Map PTX block counts to machine-code counts.
 
 Lines of the machine code are numbers of PTX instructions (`with_source_lines`). Threads are conserved: as many enter a
 block as leave it, whatever the compiler unrolled or duplicated. Each PTX block adds an equation (`evidence`). Warps are
@@ -97,9 +97,9 @@ def map_counts(
 def _taken_first(
     program: Program, functions: Sequence[Function], origin: Sequence[PtxBlock | None], block: int, source: PtxBlock
 ) -> bool | None:
-    """Whether the first way out of a block is the taken one of the PTX block that it branches for; None if not known.
+    """Whether a block's first successor corresponds to the taken branch of its PTX block; None if not known.
 
-    Compilers invert branches. The way is known if it leads to code of only one of the two PTX blocks that follow.
+    Compilers invert branches. The successor is known if it leads to code of only one of the two PTX blocks that follow.
     """
     ways = program.flow.blocks[block].successors
     ptx = next(function for function in functions if function.name == source[0]).blocks

@@ -285,7 +285,7 @@ def _report(progress: Progress, step: Step) -> None:
 
 
 def _notes(file: Path, code: UserCode, plain: Kernel) -> list[str]:
-    """How the explained machine code differs from that of the file."""
+    """Note if the assembled code differs from that in the file."""
     if file.suffix in (PTX, CUDA) or code.machine_code == plain.code:
         return []
     version = code.tools.get("ptxas", "")
@@ -296,7 +296,7 @@ def _notes(file: Path, code: UserCode, plain: Kernel) -> list[str]:
 
 
 def _explained(failure: KernelFailed, folder: Path) -> KernelFailed:
-    """The error with when it happened, and what is kept."""
+    """Add stage and saved data to an error message."""
     measured = jobs.read_measured(folder)
     if isinstance(failure, StageFailed) or measured is None:
         return failure

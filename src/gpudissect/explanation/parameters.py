@@ -93,7 +93,7 @@ def parameters_of(module: Module, kernel: Function) -> tuple[Parameter, ...]:
 
 
 def types_of(mangled: str) -> tuple[str, ...]:
-    """Types of the parameters in C++ by the name of a kernel; none of one that is ``extern "C"``."""
+    """Types of the parameters in C++ by the name of a kernel; empty for ``extern "C"``."""
     text = declaration(mangled)[len(source_name(mangled)) :].strip()
     types, depth = [""], 0
     for character in text[1:-1] if text.startswith("(") else "":

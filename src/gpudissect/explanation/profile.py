@@ -146,7 +146,7 @@ class Point(Record):
 
 
 class Results(Record):
-    """Whether instrumented kernels computed what the kernel computes: arrays after one launch from the same data."""
+    """Comparison of the outputs of instrumented and original kernels: arrays after one launch from the same data."""
 
     varying: Items[str] = ()
     """Arrays that differ between two launches of the plain kernel, such as sums of floats by atomics."""

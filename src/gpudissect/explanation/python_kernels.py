@@ -111,7 +111,7 @@ def _triton_values(
     if len(given) > len(kept):
         kinds = [*signature.values(), *("" for _ in given)]
         given = [each for each, kind in zip(given, kinds, strict=False) if kind != "constexpr"]
-    values = [_of_type(each, kind) for each, kind in zip(given, [*kept, *("" for _ in given)], strict=False)]
+    values = [_convert_to(each, kind) for each, kind in zip(given, [*kept, *("" for _ in given)], strict=False)]
     if len(given) == len(kept):  # otherwise what is missing or too much is named later
         for number, size in zip(range(count - len(kept)), scratch, strict=False):
             own = f"scratch{number + 1}"
@@ -120,7 +120,7 @@ def _triton_values(
     return values
 
 
-def _of_type(value: Any, kind: str) -> Any:
+def _convert_to(value: Any, kind: str) -> Any:
     """A whole number as a floating-point one where the kernel takes that."""
     is_float = kind.startswith(("fp", "float", "bf")) and isinstance(value, int) and not isinstance(value, bool)
     return float(value) if is_float else value
@@ -229,7 +229,7 @@ def _numba_values(given: Sequence[Any], types: Sequence[str]) -> list[Any]:
         elif kind.startswith("array("):
             raise UsageError(f"argument {number} of a Numba kernel is {kind[:60]}: give an array, not a text")
         else:
-            values.append(_of_type(value, kind))
+            values.append(_convert_to(value, kind))
     return values
 
 

@@ -164,7 +164,7 @@ def _lines(folder: Path, measured: Measured, sampling: LineSampled, sizes: Seque
 
 
 def _limits(module: Module, kernel: str, tracing: Traced) -> list[str]:
-    """What instrumented code cannot show of this kernel."""
+    """Notes on what instrumentation cannot record."""
     notes = []
     if tracing.untraced:
         numbers = ", ".join(map(str, tracing.untraced[:20]))

@@ -20,7 +20,7 @@ class Point(Record):
     blocks_per_sm: int
     """Blocks on an SM at once."""
     warps_per_sm: int
-    """Their warps."""
+    """Warps on an SM at once."""
     predicted: float
     """Predicted time."""
     low: float
@@ -40,7 +40,7 @@ class Point(Record):
 
     @property
     def error(self) -> float | None:
-        """Predicted over measured time, less one; None if it was not measured."""
+        """Predicted over measured time, minus one: negative if predicted too fast. None if it was not measured."""
         return self.predicted / self.measured - 1 if self.measured else None
 
 
@@ -54,7 +54,7 @@ class WorksheetRow(Record):
     cycles: float
     """Cycles of the unit that all warps of an SM take."""
     share: float
-    """These relative to the predicted time."""
+    """`cycles` as a fraction of the predicted time."""
 
 
 class Line(Record):
@@ -107,7 +107,7 @@ class Advice(Record):
     gain: float
     """Time saved relative to now, by the model."""
     is_limit: bool = False
-    """Whether it is what an ideal change saves, and a real one saves less."""
+    """Whether `gain` is an upper limit."""
     evidence: str
     """The numbers behind it."""
 
@@ -146,7 +146,7 @@ class Explanation(Record):
     sms: int | None = None
     """SMs of the GPU."""
     max_warps: int | None = None
-    """Warps that an SM of it holds at most."""
+    """Maximum warps per SM."""
     grid: tuple[int, int, int]
     """Blocks."""
     block: tuple[int, int, int]
@@ -164,13 +164,13 @@ class Explanation(Record):
     curve: Items[Point] = ()
     """Over all occupancies."""
     warps_for_90: int | None = None
-    """Fewest warps of an SM that reach 90 % of the best throughput of the curve, with the L1 of the launch."""
+    """Minimum warps per SM that reach 90 % of the best throughput of the curve, with the L1 of the launch."""
     bounds: dict[str, float] = Field(default_factory=dict)
     """Nanoseconds that each resource needs at least."""
     critical_path: float
     """Nanoseconds of the longest chain of instructions of a warp that depend on one another through registers."""
     loops: dict[str, float] = Field(default_factory=dict)
-    """Cycles that a turn of each loop adds to the longest chain."""
+    """Cycles that one iteration of each loop adds to the longest chain."""
     worksheet: Items[WorksheetRow] = ()
     """Instructions by unit."""
     lines: Items[Line] = ()

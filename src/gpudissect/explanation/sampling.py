@@ -64,7 +64,7 @@ def plan_samples(
 
 
 def most_typical(visits: Sequence[NDArray[np.int64]], launch_mean: float) -> int:
-    """The sample that is most like the launch, or the first one if it is about as typical.
+    """Most representative sample; the first one on a near tie.
 
     `visits`: executed PTX blocks by warp of each thread block, shape (thread blocks, warps), for each sample. A sample
     is typical if its mean is `launch_mean`, and the longest warps of its blocks are as much longer than the mean as

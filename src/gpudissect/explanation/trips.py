@@ -1,4 +1,4 @@
-"""Executions of machine code without a run, from how often each of its loops turns."""
+"""Executions of machine code without a run, from the trip count of each loop."""
 
 import re
 from collections import Counter, defaultdict
@@ -51,19 +51,20 @@ def executions(program: Program, trips: Mapping[str, float], launch: Launch) -> 
     ways of a branch run. Raises `UsageError` with the loops that have no trips, for trips of no loop, and for code of
     unknown control flow.
     """
-    turns = _turns_by_loop(program, trips)
+    trip_counts = _trips_by_loop(program, trips)
     threads, warps = launch.blocks * launch.threads_per_block, launch.blocks * launch.warps_per_block
     flow, loops = program.flow, program.loops
     if loops.has_irreducible or any(flow.blocks[number].has_unknown_successors for number in flow.order):
         raise UsageError("trip counts do not determine the executions of this machine code: record it on a GPU")
-    per_entry = [_per_entry(loops.loops, turns, loop) for loop in loops.innermost]
+    per_entry = [_per_entry(loops.loops, trip_counts, loop) for loop in loops.innermost]
     calls = _calls(program, per_entry)
     times = [per_entry[n] * calls[_function_of(program, n)] for n in range(len(flow.blocks))]
     for number in program.slow_paths:
         times[number] = 0.0
     edges = dict[tuple[int, int], Count]()
     for number, loop in enumerate(loops.loops):
-        around = max(0.0, turns[number] - 1) / turns[number] * times[loop.header] if turns[number] else 0.0
+        count = trip_counts[number]
+        around = max(0.0, count - 1) / count * times[loop.header] if count else 0.0
         edges |= {(latch, loop.header): _exact(threads * around / len(loop.latches)) for latch in loop.latches}
     reached = set(flow.order)
     by_threads, by_warps = (
@@ -77,7 +78,7 @@ def _exact(value: float) -> Count:
     return Count(value, value, value)
 
 
-def _turns_by_loop(program: Program, trips: Mapping[str, float]) -> list[float]:
+def _trips_by_loop(program: Program, trips: Mapping[str, float]) -> list[float]:
     """Trips by index of loop. Raises `UsageError`."""
     loops, unrolled = program.loops.loops, unrolled_loops(program)
     found, given = dict[int, float](), dict[int, str]()
@@ -186,11 +187,11 @@ def _description(program: Program, name: str, number: int, unrolled: Mapping[str
     return f"{brief(name, MAX_NAME)} (0x{first:04x} to 0x{last:04x}{text})"
 
 
-def _per_entry(loops: Sequence[Loop], turns: Sequence[float], loop: int | None) -> float:
+def _per_entry(loops: Sequence[Loop], trip_counts: Sequence[float], loop: int | None) -> float:
     """Executions of a block for each entry of its function."""
     times = 1.0
     while loop is not None:
-        times *= turns[loop]
+        times *= trip_counts[loop]
         loop = loops[loop].parent
     return times
 

@@ -76,7 +76,7 @@ def _type_of(value: float, parameter: Parameter | None) -> str:
 
 
 def is_array(value: object) -> bool:
-    """Whether a value is an array of a package, such as numpy, CuPy, torch or Numba. Numbers of numpy are none."""
+    """Whether a value is an array of a package, such as numpy, CuPy, torch or Numba. NumPy scalars are not arrays."""
     return not isinstance(value, np.generic) and any(hasattr(type(value), mark) for mark in _MARKS)
 
 

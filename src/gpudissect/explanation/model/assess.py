@@ -73,7 +73,7 @@ class Facts:
 
     @property
     def max_path(self) -> int:
-        """Instructions of the path of a warp, at most."""
+        """Maximum path length of a warp, in instructions."""
         return MAX_WHOLE_PATH if self.recorded >= WHOLE else MAX_PATH
 
     @property
@@ -109,7 +109,7 @@ class Assessment:
         return Launch(self.facts.blocks, self.facts.warps_per_block)
 
     def l1_bytes(self, resident: int, *, largest_carveout: bool) -> int:
-        """Bytes of the L1 beside `resident` blocks."""
+        """Bytes of the L1 left by `resident` blocks."""
         shared = shared_of_block(self.program.kernel, self.facts.dynamic_shared, self.card)
         return l1_bytes(self.card, resident, shared, largest_carveout=largest_carveout)
 
@@ -130,10 +130,10 @@ class Assessment:
             each = mean_passes(each, self.attempts[place]) if place in self.attempts else each
             each = of_floats(each) if FLOATS & set(self.program.instructions[place].modifiers) else each
             each = replace(each, predicated_on=predicated_on)
-            found[place] = self._of_bulk_copy(place, each) if place in self.events.sizes else each
+            found[place] = self._bulk_copy_requests(place, each) if place in self.events.sizes else each
         return found
 
-    def _of_bulk_copy(self, place: int, each: Requests) -> Requests:
+    def _bulk_copy_requests(self, place: int, each: Requests) -> Requests:
         """The requests of a bulk copy whose first sector alone was traced."""
         size = self.events.sizes[place]
         bulk = replace(
@@ -166,7 +166,7 @@ class Assessment:
     @cached_property
     def sample(self) -> Sample:
         """The loads of warps that share an SM."""
-        found = self.traffic.sample.from_lone_lines(
+        found = self.traffic.sample.restrict_to_unshared_lines(
             {index: each.memory for index, each in self.facts.behind_l1.items()}
         )
         return replace(found, events=self.events)
@@ -186,7 +186,7 @@ class Assessment:
         found = self.l1_bytes(resident, largest_carveout=largest_carveout) if l1_bytes is None else l1_bytes
         lines = found // LINE
         replaced = self._replaced(resident)
-        behind = self._behind_l2(replaced)
+        behind = self._served_after_replacement(replaced)
         sample = replace(self.sample, new=np.where(replaced, self.sample.sectors, self.sample.new))
         requests = dict(self.requests if requests is None else requests)
         for place, index in self.accessed.items():
@@ -215,13 +215,13 @@ class Assessment:
     def _is_written(self) -> bool:
         """Whether blocks write a part of the lines that they touch, and so compete for room in the L2.
 
-        Lines that are only read stay longer: of a kernel that reads 70 MB in turn, 67 % of the bytes hit (H100).
+        Lines that are only read stay longer: a kernel that reads 70 MB sequentially hits for 67 % of the bytes (H100).
         """
         stores = [index for index, access in enumerate(self.facts.accesses) if access.kind == "store"]
         written = np.isin(self.sample.number, self.sample.number[np.isin(self.sample.access, stores)])
         return bool(written.size) and float(written.mean()) >= MIN_WRITTEN
 
-    def _behind_l2(self, replaced: NDArray[np.bool_]) -> dict[int, BehindL1]:
+    def _served_after_replacement(self, replaced: NDArray[np.bool_]) -> dict[int, BehindL1]:
         """What becomes of the requests of accesses to lines that the L2 has replaced, by index of access."""
         found = {}
         for index in self.sample.accesses if replaced.any() else ():

@@ -18,7 +18,7 @@ _LIMIT = re.compile(r"(?:SB(\d)|gsb0), 0x([0-9a-f]+).*")
 
 
 class Asynchronous(NamedTuple):
-    """The queue that an instruction joins, the counter that it joins or waits for, and how many may be left then."""
+    """The queue that an instruction joins, the counter it joins or waits for, and how many may remain pending."""
 
     queue: int | None
     counter: int | None

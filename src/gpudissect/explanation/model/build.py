@@ -364,8 +364,8 @@ def _latency(requests: Requests | None, in_sm: float, card: Card) -> float:
     return requests.in_sm * in_sm + (requests.in_l2 - requests.in_sm) * l2 + (1 - requests.in_l2) * memory
 
 
-def _spread(most: int) -> list[int]:
-    """1 to `most`, at most `MAX_POINTS` of them."""
-    if most <= MAX_POINTS:
-        return list(range(1, most + 1))
-    return sorted({round(1 + (most - 1) * k / (MAX_POINTS - 1)) for k in range(MAX_POINTS)})
+def _spread(count: int) -> list[int]:
+    """Numbers from 1 to `count`, at most `MAX_POINTS` of them."""
+    if count <= MAX_POINTS:
+        return list(range(1, count + 1))
+    return sorted({round(1 + (count - 1) * k / (MAX_POINTS - 1)) for k in range(MAX_POINTS)})

@@ -41,7 +41,7 @@ class Cost:
     """Cost of one instruction of a warp.
 
     `interval`: cycles until its pipe accepts the next one; without conflicts, of 4-byte operands. `latency`: cycles
-    until a dependent instruction may issue, if that waits for a barrier; None if it does not. `element`: the measured
+    until a dependent instruction may issue; None for fixed-latency instructions. `element`: the measured
     instruction, `is_measured` False if it stands for another one. `assumption` says where other numbers come from.
     """
 
@@ -96,7 +96,7 @@ def _matrix(instruction: Instruction, card: Card) -> Cost:
 
 
 def _warpgroup_matrix(instruction: Instruction, card: Card) -> Cost:
-    """The share of a warp in a matrix instruction of its warpgroup, a quarter: microbenchmarks on an H200 (ADR 23)."""
+    """One warp's cost of a warpgroup matrix instruction (a quarter): microbenchmarks on an H200 (ADR 23)."""
     modifiers = instruction.modifiers
     shape = re.fullmatch(r"(64)x(\d+)x(\d+)", next((text for text in modifiers if "x" in text), ""))
     if shape is None or "SP" in modifiers:

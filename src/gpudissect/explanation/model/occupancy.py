@@ -51,7 +51,7 @@ def occupancy_of(kernel: Kernel, threads: int, dynamic: int, card: Card) -> Occu
 
 
 def l1_bytes(card: Card, resident: int, shared: int, *, largest_carveout: bool) -> int:
-    """Bytes that the L1 has room for beside `resident` blocks of `shared` bytes each.
+    """Bytes of the L1 left by `resident` blocks of `shared` bytes each.
 
     The driver takes the smallest carveout that holds them, unless the largest is preferred (CUDA C++ Programming
     Guide). `l1.capacity` is beside the smallest one: on an H200 and an H100 241 KiB, and 21 KiB beside the largest,

@@ -44,7 +44,7 @@ def no_events() -> Events:
 
 
 def kind_of(instruction: Instruction) -> str | None:
-    """What an instruction does to a barrier: prepare, arrive, wait, bulk; None for any other."""
+    """Barrier operation of an instruction: prepare, arrive, wait, bulk; None for any other."""
     if instruction.opcode == COPY and instruction.modifiers[:2] == ("S", "G"):
         return "bulk"
     kinds = {"EXCH": "prepare", "ARRIVE": "arrive", "PHASECHK": "wait"}

@@ -270,9 +270,9 @@ def predict(
 
 
 def _thinned(steps: Sequence[Step], path: Path) -> tuple[Step, ...]:
-    """Steps of a path that lacks iterations of loops: what runs outside them takes less of the units that warps share.
+    """Steps of a path that lacks iterations: scale down the shared-pipe demand of code outside loops.
 
-    It is a greater part of the path than of the kernel, and would limit the path where it does not limit the kernel.
+    This code is a larger part of the path than of the kernel, and would limit the path but not the kernel.
     """
     whole = path.executed * path.relative
     density = np.divide(path.counts, whole, out=np.full(whole.size, path.share), where=whole > 0)
@@ -294,7 +294,7 @@ def _thinned(steps: Sequence[Step], path: Path) -> tuple[Step, ...]:
 
 
 def _limiter(bounds: Mapping[str, float], nanoseconds: float) -> str:
-    """What limits: the resource that is busy longest relative to the share from which on it limits; else latency."""
+    """The limiter: highest busy share relative to its threshold; else latency."""
     least = {name: LIMITING_UNIT if name in PIPES else LIMITING_SHARE for name in bounds}
     best = max(bounds, key=lambda name: bounds[name] / least[name])
     return best if bounds[best] >= least[best] * nanoseconds else "latency"
@@ -306,7 +306,7 @@ def _lookups(requests: Mapping[int, Requests], path: Path) -> float:
 
 
 def _cycles(found: Run, blocks: float) -> float:
-    """Cycles of so many blocks of an SM: those of a run, and the pace of its second half for what it lacks."""
+    """Cycles of `blocks` of an SM: those of the run, extrapolated at the rate of the second half."""
     simulated = found.ends.size
     if simulated >= blocks:
         return float(found.cycles)
@@ -329,12 +329,12 @@ def _partial_wave(sm: Sm, work: Work, launch: Launch, card: Card, found: Run) ->
     free = np.outer(1 + np.linspace(-spread, spread, card.sms), ends)
     taken = np.argsort(free, axis=None, kind="stable")[:left] // work.resident
     blocks = np.bincount(taken, minlength=card.sms)
-    most, more = int(blocks.max()), card.sms / np.count_nonzero(blocks)
-    if most <= -(-left // card.sms):
+    max_blocks, more = int(blocks.max()), card.sms / np.count_nonzero(blocks)
+    if max_blocks <= -(-left // card.sms):
         return 1.0
     alone = replace(sm, l2_bytes=more * sm.l2_bytes, dram_bytes=more * sm.dram_bytes)
-    last = run(alone, replace(work, resident=most, blocks=most)).cycles
-    start = float(free[blocks == most, most - 1].max())
+    last = run(alone, replace(work, resident=max_blocks, blocks=max_blocks)).cycles
+    start = float(free[blocks == max_blocks, max_blocks - 1].max())
     return max(1.0, (start + last) / found.cycles)
 
 

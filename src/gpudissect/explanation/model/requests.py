@@ -123,7 +123,7 @@ def bank_passes(
 def _group_passes(addresses: Addresses, on: Bools, words: int, merged: bool) -> NDArray[np.int64]:
     part = addresses // np.uint64(BANK_BYTES)
     each = (part[:, :, None] + np.arange(words)).astype(np.uint64).reshape(len(addresses), -1)
-    return _most_in_a_bank(each, np.repeat(on, words, axis=1), merged)
+    return _max_words_per_bank(each, np.repeat(on, words, axis=1), merged)
 
 
 def _is_paired(addresses: Addresses, on: Bools) -> Bools:
@@ -136,7 +136,7 @@ def _is_paired(addresses: Addresses, on: Bools) -> Bools:
     return found
 
 
-def _most_in_a_bank(words: Addresses, on: Bools, merged: bool, banks: int = BANKS) -> NDArray[np.int64]:
+def _max_words_per_bank(words: Addresses, on: Bools, merged: bool, banks: int = BANKS) -> NDArray[np.int64]:
     """The largest number of words (of different ones, if merged) that one bank must serve, for each request."""
     served, counts = distinct_in_rows(words, on) if merged else (words, on)
     bank = np.arange(len(words))[:, None] * banks + (served % np.uint64(banks)).astype(np.int64)
@@ -149,7 +149,7 @@ def tag_passes(addresses: Addresses, is_active: Bools) -> NDArray[np.int64]:
     bank = np.zeros(lines.shape, dtype=np.int64)
     for mask in TAG_BANKS:
         bank = 2 * bank + (np.bitwise_count(lines & np.uint64(mask)) & 1)
-    return _most_in_a_bank(lines * np.uint64(4) + bank.astype(np.uint64), is_active, merged=True, banks=4)
+    return _max_words_per_bank(lines * np.uint64(4) + bank.astype(np.uint64), is_active, merged=True, banks=4)
 
 
 def atomic_operations(addresses: Addresses, is_active: Bools, size: int) -> NDArray[np.int64]:
@@ -163,9 +163,9 @@ def atomic_operations(addresses: Addresses, is_active: Bools, size: int) -> NDAr
     first, word = distinct_rows(rows, words)
     lanes = np.bincount(word)
     sector, of = distinct_rows(rows[first], words[first] * size // SECTOR)
-    most = np.zeros(len(sector), dtype=np.int64)
-    np.maximum.at(most, of, lanes)
-    return np.bincount(rows[first][sector], most, minlength=len(addresses)).astype(np.int64)
+    max_lanes = np.zeros(len(sector), dtype=np.int64)
+    np.maximum.at(max_lanes, of, lanes)
+    return np.bincount(rows[first][sector], max_lanes, minlength=len(addresses)).astype(np.int64)
 
 
 def concentration(addresses: Addresses, is_active: Bools, of: NDArray[np.int64], unit: int) -> float:

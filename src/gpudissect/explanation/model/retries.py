@@ -48,11 +48,11 @@ def contention_of(
     rows = np.nonzero(is_active)[0]
     words = (addresses[is_active] // np.uint64(size)).astype(np.int64)
     first, of = distinct_rows(rows, words)
-    most = np.zeros(len(addresses), dtype=np.int64)
-    np.maximum.at(most, rows[first], np.bincount(of))
+    max_lanes = np.zeros(len(addresses), dtype=np.int64)
+    np.maximum.at(max_lanes, rows[first], np.bincount(of))
     lanes = is_active.sum(axis=1)
     together = concentration(addresses, is_active, warps, size)
-    return Contention(float(lanes.mean()), float(most.mean()), float(together * lanes.mean()))
+    return Contention(float(lanes.mean()), float(max_lanes.mean()), float(together * lanes.mean()))
 
 
 def mean_attempts(contention: Contention, warps: int) -> float:

@@ -50,7 +50,7 @@ class Sample:
 
     @cached_property
     def arriving(self) -> Ints:
-        """Bits of the sectors of each row that are new, or that a warp of the block requests about when they are new.
+        """Bits of the sectors of each row: new, or requested by another warp of the block at about the same time.
 
         Whichever warp is first waits for memory.
         """
@@ -102,8 +102,8 @@ class Sample:
         those, every = (int(np.bitwise_count(self.sectors[rows]).sum()) for rows in (of & lines, of))
         return those / every if every else float(lines[of].mean()) if of.any() else 0.0
 
-    def from_lone_lines(self, memory: Mapping[int, float]) -> "Sample":
-        """The sample whose new sectors are those of lone lines where these are as many as come from `memory`.
+    def restrict_to_unshared_lines(self, memory: Mapping[int, float]) -> "Sample":
+        """Sample in which only lines used by one block count as new, where their number matches the `memory` share.
 
         `memory`: share of the sectors of each access. Lines that several blocks touch are in the L2 already.
         """
@@ -159,7 +159,7 @@ def sample_of(rows: Ints, blocks: Ints, accesses: int, sectors_per_line: int) ->
         sectors=bits,
         new=_new_sectors(blocks[warps][found[:, 0]], found, bits, sectors_per_line),
         is_shared=np.isin(found[:, 4], shared).astype(np.int64),
-        is_alone=~np.isin(found[:, 4], _of_several(line, block_numbers(blocks)[rows[:, 2]])),
+        is_alone=~np.isin(found[:, 4], _lines_of_several_blocks(line, block_numbers(blocks)[rows[:, 2]])),
         access=np.ascontiguousarray(found[:, 1]),
         block=blocks[warps][found[:, 0]],
         position=np.ascontiguousarray(found[:, 2]),
@@ -206,17 +206,17 @@ def _shared_lines(line: Ints, warp: Ints, blocks: Ints) -> Ints:
     block = blocks[warp]
     if blocks.max(initial=-1) < 1:
         block = np.where(block >= 0, block, 1 + warp)
-    return _of_several(line[block >= 0], block[block >= 0])
+    return _lines_of_several_blocks(line[block >= 0], block[block >= 0])
 
 
-def _of_several(line: Ints, block: Ints) -> Ints:
+def _lines_of_several_blocks(line: Ints, block: Ints) -> Ints:
     """Lines in rows of several blocks."""
     numbers, touched = np.unique(line[distinct_rows(line, block)[0]], return_counts=True)
     return np.asarray(numbers[touched > 1])
 
 
 def _donors(has: NDArray[np.bool_]) -> Ints:
-    """For each warp and access the next warp that has requests, shape (warps, accesses); any if none has."""
+    """For each warp and access the next warp that has requests, shape (warps, accesses); arbitrary if none has."""
     warps = len(has)
     after = np.where(np.concatenate([has, has]), np.arange(2 * warps)[:, None], 2 * warps)
     found = np.minimum.accumulate(after[::-1], axis=0)[::-1][:warps]

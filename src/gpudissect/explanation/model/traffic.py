@@ -113,7 +113,7 @@ class Traffic:
                 self.values[index] = float(distinct(group.addresses, group.lanes, 1, 1).mean())
                 continue
             group = _converged(group) if index in diverged else group
-            group = _of_first_lanes(group) if index in combined else group
+            group = _reduce_to_first_lanes(group) if index in combined else group
             self.outside[index] = _without_cache(group, blocks, merged=index in retried)
             if index in retried:
                 self.contention[index] = contention_of(group.addresses, group.lanes, group.access.size, group.warps)
@@ -293,7 +293,7 @@ def _interleaved(group: _Group) -> _Group:
 
 
 def _converged(group: _Group) -> _Group:
-    """One request for what lanes of a warp access for the same time, at the place of the first."""
+    """Merge lane accesses with equal visit index into one request, at the position of the first."""
     rows, lanes = np.nonzero(group.lanes)
     order = np.lexsort((rows, lanes, group.warps[rows]))
     rows, lanes = rows[order], lanes[order]
@@ -311,7 +311,7 @@ def _converged(group: _Group) -> _Group:
     return replace(group, addresses=addresses, lanes=active_lanes, warps=group.warps[rows][first], positions=positions)
 
 
-def _of_first_lanes(group: _Group) -> _Group:
+def _reduce_to_first_lanes(group: _Group) -> _Group:
     """The requests, reduced to their first active lane."""
     return replace(group, lanes=group.lanes & (np.cumsum(group.lanes, axis=1) == 1))
 

@@ -31,7 +31,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Path:
-    """Indices of the instructions of warps in order: `variants`, of which warps have those of `order` in turn.
+    """Indices of the instructions of warps in order: warps take `variants` cyclically, in `order`.
 
     `share`: of the instructions of these warps, those on the paths. `relative`: these instructions relative to those of
     a mean warp of the launch, of which `executed` says how often it executes each instruction of the program.
@@ -63,7 +63,7 @@ class Path:
 
     @property
     def missing_iterations(self) -> float:
-        """Instructions that the variants lack, relative to what they have more than the shorter ones."""
+        """Missing instructions, divided by the instructions that the variants have in addition to `shorter`."""
         if not self.shorter:
             return 0.0
         more = self.length - _length(self.shorter, self.order)
@@ -314,7 +314,7 @@ def _depth(program: Program, loop: int) -> int:
 
 
 def _take(owed: dict[tuple[str, int], float], key: tuple[str, int], amount: float) -> int:
-    """Whole executions of what is owed so far and now; the rest remains owed."""
+    """Round accumulated fractional executions down; carry the remainder."""
     owed[key] += min(amount, MAX_ITERATIONS)
     whole = int(owed[key] + _ROUNDING)
     owed[key] -= whole

@@ -59,7 +59,7 @@ def victim(l1: L1, line: int, now: float) -> int:
     for way in range(ways):
         place = l1.places[s, way]
         if place == NONE:
-            return _of_pool(l1, now)
+            return _choose_place(l1, now)
         ready, oldest = _better(l1, place, now, ready, oldest)
         if (l1.filled[place], l1.used[place]) < (l1.filled[soonest], l1.used[soonest]):
             soonest = place
@@ -67,7 +67,7 @@ def victim(l1: L1, line: int, now: float) -> int:
 
 
 @inlined
-def _of_pool(l1: L1, now: float) -> int:
+def _choose_place(l1: L1, now: float) -> int:
     """A free place, or the less recently used of two random places whose data have arrived.
 
     Of 30 pairs of counts of hardware counters (15 kernels, H100), two random places give misses that are nearer to the

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from gpudissect.explanation.model.sm import _state as column
-from gpudissect.explanation.model.sm._memory import draw, fetch, load, request, write
+from gpudissect.explanation.model.sm._memory import fetch, load, next_random, request, write
 from gpudissect.explanation.model.sm._state import Float, Int, State
 from gpudissect.simulation.cache.compiled import F64, compiled, inlined
 
@@ -57,7 +57,7 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
     start: Float = np.float64(t)
     left: Float = start
     stratum = state.instructions.shape[0] + instruction  # independent of the random numbers for levels
-    is_on = row[column.PREDICATED_ON] >= 1.0 or draw(state.strata, stratum) < row[column.PREDICATED_ON]
+    is_on = row[column.PREDICATED_ON] >= 1.0 or next_random(state.strata, stratum) < row[column.PREDICATED_ON]
     if is_on and row[column.SHARED] >= 0.0 and kind != column.MATRIX:
         start, left = _enter_shared_pipe(state, s, row, start)
     left = max(left, start + row[column.SHARED_INTERVAL]) - 1.0
@@ -208,7 +208,7 @@ def _copy(state: State, instruction: Int, size: Int, start: float | np.float64) 
     row, chunks, done = state.instructions[instruction], max(1, size // column.CHUNK), start
     amount = np.float64(size) / row[column.SIZE] / chunks
     for _ in range(chunks):
-        goes_on = draw(state.strata, instruction) >= row[column.IN_L2]
+        goes_on = next_random(state.strata, instruction) >= row[column.IN_L2]
         done = max(done, fetch(state, row, start, amount, state.strata[instruction], goes_on))
     state.busy[state.pipes.shape[1] + column.LSU] += size / column.SHARED_BYTES
     return np.float64(done)

@@ -18,7 +18,7 @@ LINE_BITS = 41
 
 
 @inlined
-def draw(strata: I64, instruction: Int) -> Float:
+def next_random(strata: I64, instruction: Int) -> Float:
     """Next number in [0, 1) of an instruction: multiples of the golden ratio, evenly spread from the start."""
     strata[instruction] += 1
     return np.float64((strata[instruction] * 0.6180339887498949 + instruction * 0.377) % 1.0)
@@ -75,7 +75,7 @@ def fetch(state: State, row: F64, start: Float, amount: Float, region: Int, goes
 def request(state: State, instruction: Int, start: Float) -> Float:
     """Cycle at which a request without sampled addresses that left its pipe at `start` is done."""
     row = state.instructions[instruction]
-    number = draw(state.strata, instruction)
+    number = next_random(state.strata, instruction)
     if number < row[column.IN_SM]:
         return start + np.float64(row[column.LATENCY])
     region = state.strata[instruction] // REGION  # consecutive requests access adjacent lines
@@ -160,7 +160,8 @@ def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Flo
         line = _line(state, w, at, fresh)
         if row[column.BYPASSES] > 0.0:
             sectors = int(_count(loads.sectors[at]))
-            goes_on = bool(loads.sectors[at] & loads.new[at]) and draw(state.strata, instruction) >= row[column.IN_L2]
+            is_new = bool(loads.sectors[at] & loads.new[at])
+            goes_on = is_new and next_random(state.strata, instruction) >= row[column.IN_L2]
             arrival = fetch(state, row, start, np.float64(sectors), line // REGION, goes_on)
             done = max(done, arrival + state.machine[column.M_LINE_INTERVAL] * missed)
             missed, missed_sectors = missed + 1, missed_sectors + sectors
@@ -176,7 +177,7 @@ def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Flo
         if lacking:
             sectors = int(_count(lacking))
             missed, missed_sectors = missed + 1, missed_sectors + sectors
-            goes_on = bool(lacking & loads.new[at]) and draw(state.strata, instruction) >= row[column.IN_L2]
+            goes_on = bool(lacking & loads.new[at]) and next_random(state.strata, instruction) >= row[column.IN_L2]
             filled = fetch(state, row, start, np.float64(sectors), line // REGION, goes_on)
             filled += state.machine[column.M_LINE_INTERVAL] * (missed - 1)
             of_memory += goes_on

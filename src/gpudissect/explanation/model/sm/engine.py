@@ -130,7 +130,7 @@ class Run:
     released: int = 0  # warps that waited for an arrival at a barrier in memory which no path has
 
     def with_more(self, fewer: "Run", times: float) -> "Run":
-        """This run plus `times` the waits and requests that it has more than `fewer`, a run with fewer iterations.
+        """Extrapolate: this run plus `times` its difference from `fewer`, a run with fewer iterations.
 
         The shares of the requests that miss the L1 remain those of this run.
         """
