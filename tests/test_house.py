@@ -19,8 +19,8 @@ MODULES = {
     for path in FILES
 }
 FLOORS = (
-    {"errors", "vocabulary", "interrupts"},
-    {"units", "cache_folder"},
+    {"errors", "vocabulary", "interrupts", "printable"},
+    {"units", "cache_folder", "child_processes"},
     {"workload"},
     {"trace", "estimate", "device_info"},
     {"simulation", "models", "machine_code"},

@@ -1,6 +1,5 @@
 """The Python functions of ``import gpudissect``: what the commands do, with results for values."""
 
-import tempfile
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -8,18 +7,19 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, overload
 
+from gpudissect.child_processes import temporary_folder
 from gpudissect.device import kinds
 from gpudissect.device.base import Device
 from gpudissect.device.kinds import Listing
 from gpudissect.device.recording.device import Recorder
 from gpudissect.errors import UsageError
+from gpudissect.printable import brief
 from gpudissect.results import check as checking
 from gpudissect.results import compare as comparing
 from gpudissect.results import files, model
 from gpudissect.results import predict as predicting
 from gpudissect.results.check import Concern
 from gpudissect.results.predict import DEFAULT_ACCESS
-from gpudissect.results.text import brief
 from gpudissect.study import Request, check_elements, check_methods, check_outputs, hiding_elements, run_study
 from gpudissect.survey.drive import Progress
 from gpudissect.views.interactive import Comparison, Explanation, MixPrediction, Result
@@ -259,7 +259,7 @@ def explain(
             from gpudissect.explanation.python_kernels import python_kernel
 
             held = python_kernel(code, kernel, args)
-            code = held.write(Path(stack.enter_context(tempfile.TemporaryDirectory())))
+            code = held.write(stack.enter_context(temporary_folder()))
             kernel, shared, compile_options = held.name, shared or held.shared_bytes, (*held.options, *compile_options)
             block = held.block if block is None and grid is not None else block
             args = args if grid is None or trips is not None else held.values(args, grid)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from gpudissect.catalogue.compute_capability import SM_REGISTERS
+from gpudissect.child_processes import temporary_folder
 from gpudissect.device.cuda.driver import SIMULATED_HINT, GpuLimits, gpu_limits
 from gpudissect.errors import DeviceError, GpudissectError, KernelFailed, UsageError
 from gpudissect.explanation import jobs
@@ -169,8 +169,7 @@ def record_on_gpu(
     report = partial(_report, progress)
     report(Step(stage="compile"))
     code = read_user_code(file, kernel, architecture, run.options)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with temporary_folder() as folder:
         report(Step(stage="assemble"))
         arguments = arguments_of(run.arguments, parameters_of(code.module, code.module.function(code.kernel)))
         plain = prepare(folder, code.module, code.kernel, run.launch, arguments, architecture, run.limit_s)

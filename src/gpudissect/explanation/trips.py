@@ -11,7 +11,7 @@ from gpudissect.explanation.instrument import WARP_THREADS
 from gpudissect.explanation.mapping import MachineCounts
 from gpudissect.machine_code.loops import Loop
 from gpudissect.machine_code.program import Program
-from gpudissect.results.text import brief
+from gpudissect.printable import brief
 
 NO_LOOPS = "none"
 """Stands for no trips: of a kernel without loops."""

@@ -1,11 +1,11 @@
 """Device code in the file of a user: CUDA C++, PTX, or machine code with the PTX that it was assembled from."""
 
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpudissect.child_processes import temporary_folder
 from gpudissect.errors import DeviceError, GpudissectError, KernelFailed, MachineCodeError, PtxError, UsageError
 from gpudissect.explanation.ptx import MAX_PTX_BYTES, Module, parse_ptx
 from gpudissect.machine_code.device_code import cubins_for, read_device_code, read_embedded_ptx
@@ -74,15 +74,15 @@ def _compile(
     """
     source = read_text(file)
     instance = kernel if kernel is not None and "<" in kernel else None
-    from gpudissect.device.cuda.compile import MissingHeader, compile_ptx, compiler_version
+    from gpudissect.device.cuda.compile import MissingHeader, compile_ptx
 
     virtual = architecture.replace("sm_", "compute_")
     virtual += "a" if virtual == _WITH_SPECIFIC and _NEEDS_SPECIFIC.search(source) else ""
     try:
-        text, lowered = compile_ptx(source, file.name, virtual, [file.parent], options, instance)
+        text, lowered, version = compile_ptx(source, file.name, virtual, [file.parent], options, instance)
         if virtual == _WITH_SPECIFIC and _NEEDS_SPECIFIC.search(text):  # in a header
-            text, lowered = compile_ptx(source, file.name, f"{virtual}a", [file.parent], options, instance)
-        return text, lowered, {"nvrtc": compiler_version()}
+            text, lowered, _ = compile_ptx(source, file.name, f"{virtual}a", [file.parent], options, instance)
+        return text, lowered, {"nvrtc": version}
     except ImportError:
         reason: GpudissectError = DeviceError("NVRTC is missing: pip install '.[cuda13]'")
     except MissingHeader as error:
@@ -96,8 +96,8 @@ def _compile_with_nvcc(file: Path, architecture: str, options: Sequence[str], re
         find_tool("nvcc")
     except MachineCodeError:
         raise reason from None
-    with tempfile.TemporaryDirectory() as name:
-        ptx = Path(name, "kernel.ptx")
+    with temporary_folder() as folder:
+        ptx = folder / "kernel.ptx"
         command = ["-ptx", f"-arch={architecture}", "-lineinfo", "-std=c++17", *options]
         try:
             run_tool("nvcc", [*command, "-o", str(ptx), str(file.resolve())])
@@ -114,7 +114,7 @@ def kernels_of(module: Module) -> list[str]:
 
 def read_text(file: Path) -> str:
     """The text of a file. Raises `UsageError`."""
-    return read_bounded(file, MAX_PTX_BYTES, "source").decode("utf-8", "replace")
+    return read_bounded(file, MAX_PTX_BYTES, "source").decode("utf-8-sig", "replace")
 
 
 def _from_machine_code(file: Path, kernel: str | None, architecture: str) -> UserCode:
@@ -168,10 +168,10 @@ def assemble(ptx: str, architecture: str, max_registers: int | None = None, kern
 
 
 def _assemble(ptx: str, architecture: str, max_registers: int | None, kernel: str | None) -> Cubin:
-    with tempfile.TemporaryDirectory() as name:
-        source, cubin = Path(name, "kernel.ptx"), Path(name, "kernel.cubin")
+    with temporary_folder() as folder:
+        source, cubin = folder / "kernel.ptx", folder / "kernel.cubin"
         source.write_text(ptx, encoding="utf-8")
         limit = [f"-maxrregcount={max_registers}"] if max_registers else []
         limit += ["--entry", kernel] if kernel else []
-        run_tool("ptxas", [f"-arch={architecture}", "-lineinfo", *limit, "-o", cubin.name, source.name], Path(name))
+        run_tool("ptxas", [f"-arch={architecture}", "-lineinfo", *limit, "-o", cubin.name, source.name], folder)
         return read_cubin(cubin.read_bytes())

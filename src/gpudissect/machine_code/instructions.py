@@ -7,11 +7,11 @@ agrees with compiled code of sm_75 to sm_120 (tests).
 
 import json
 import re
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from gpudissect.child_processes import temporary_folder
 from gpudissect.errors import MachineCodeError
 from gpudissect.machine_code.kernel import INSTRUCTION_BYTES, Cubin, Kernel
 from gpudissect.machine_code.lines import Line, source_lines
@@ -64,10 +64,10 @@ def read_instructions(cubin: Cubin, kernel: Kernel) -> tuple[Instruction, ...]:
 
     Starts nvdisasm. Raises `MachineCodeError` if it is missing, fails, or does not agree with the code.
     """
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(cubin.data)
-        file.flush()
-        output = run_tool("nvdisasm", ["-json", "-fun", str(kernel.symbol), file.name])
+    with temporary_folder() as folder:
+        file = folder / "kernel.cubin"
+        file.write_bytes(cubin.data)
+        output = run_tool("nvdisasm", ["-json", "-fun", str(kernel.symbol), file.name], folder)
     return decode(kernel, _listing(output, kernel), source_lines(cubin, kernel))
 
 
