@@ -20,7 +20,7 @@ MODULES = {
 }
 FLOORS = (
     {"errors", "vocabulary", "interrupts", "printable"},
-    {"units", "cache_folder", "child_processes"},
+    {"units", "cache_folder", "child_processes", "call_checks"},
     {"workload"},
     {"trace", "estimate", "device_info"},
     {"simulation", "models", "machine_code"},

@@ -99,12 +99,17 @@ def temporary_folder() -> Iterator[Path]:
                     _folders.discard(name)
 
 
+def end_children() -> None:
+    """End all children: those that wait for them in other threads go on, as if these had failed."""
+    for group in tuple(_groups):
+        with suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+
+
 def remove_children() -> None:
     """End all children and remove the temporary folders. No others are made afterwards: those who try wait forever."""
     _lock.acquire(timeout=_LOCK_S)
-    for group in _groups:
-        with suppress(ProcessLookupError):
-            os.killpg(group, signal.SIGKILL)
+    end_children()
     for name in _folders:
         for _ in range(_REMOVAL_ATTEMPTS):
             shutil.rmtree(name, ignore_errors=True)

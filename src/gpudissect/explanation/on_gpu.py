@@ -20,10 +20,11 @@ from gpudissect.explanation.kernel_process import KernelProcess, StageFailed
 from gpudissect.explanation.parameters import parameters_of
 from gpudissect.explanation.profile import MAX_BLOCK_THREADS, MAX_PROFILE_BYTES, Launch, Profile
 from gpudissect.explanation.record import DEFAULT_LIMIT_S, finish, prepare
-from gpudissect.explanation.user_code import CUDA, PTX, UserCode, check_options, read_user_code
+from gpudissect.explanation.user_code import CUDA, PTX, UserCode, check_options, errors_in_source, read_user_code
 from gpudissect.explanation.values import Value, arguments_of, check_texts
 from gpudissect.interrupts import uninterrupted
 from gpudissect.machine_code.kernel import Kernel
+from gpudissect.printable import quoted
 from gpudissect.results.files import check_apart, check_ending, check_readable, check_writable, write_text
 from gpudissect.results.model import Result
 from gpudissect.units import WARP_SIZE, format_bytes, parse_bytes
@@ -79,7 +80,7 @@ def run_of(
     gpu = gpu_number(device)
     limit_s = DEFAULT_LIMIT_S if limit_s is None else limit_s
     if not 0 < limit_s <= MAX_LIMIT_S:
-        raise UsageError(f"a time limit of {limit_s} s: valid: more than 0, up to {MAX_LIMIT_S:.0f}")
+        raise UsageError(f"a time limit of {limit_s:g} s: valid: more than 0, up to {MAX_LIMIT_S:.0f}")
     sizes, threads = _sizes("grid", grid, MAX_GRID), _sizes("block", block, MAX_BLOCK)
     if math.prod(threads) > MAX_BLOCK_THREADS:
         raise UsageError(f"a block of {math.prod(threads)} threads: at most {MAX_BLOCK_THREADS}")
@@ -95,7 +96,7 @@ def gpu_number(device: str | None) -> int:
     index = re.fullmatch(r"cuda:(\d{1,5})", device or "cuda:0")
     if index is not None:
         return int(index[1])
-    name = ascii(device)[:60]
+    name = quoted(device, 60)
     if device is None or not device.startswith("sim:"):
         raise UsageError(f"{name} cannot run a kernel: name a GPU of this machine, such as cuda:0")
     raise UsageError(
@@ -108,7 +109,7 @@ def _sizes(what: str, given: Sizes, maxima: Sequence[int]) -> tuple[int, int, in
     parts = re.split(r"[,x]", given) if isinstance(given, str) else [given] if isinstance(given, int) else list(given)
     texts = [str(part).strip() for part in parts]
     if not 1 <= len(texts) <= 3 or not all(re.fullmatch(r"[0-9]{1,10}", text, re.ASCII) for text in texts):
-        raise UsageError(f"not a {what}: {ascii(given)[:60]}; write X, X,Y or X,Y,Z")
+        raise UsageError(f"not a {what}: {quoted(given, 60)}; write X, X,Y or X,Y,Z")
     x, y, z = [*map(int, texts), 1, 1][:3]
     for axis, size, maximum in zip("xyz", (x, y, z), maxima, strict=True):
         if not 1 <= size <= maximum:
@@ -172,7 +173,8 @@ def record_on_gpu(
     with temporary_folder() as folder:
         report(Step(stage="assemble"))
         arguments = arguments_of(run.arguments, parameters_of(code.module, code.module.function(code.kernel)))
-        plain = prepare(folder, code.module, code.kernel, run.launch, arguments, architecture, run.limit_s)
+        with errors_in_source(code, architecture):
+            plain = prepare(folder, code.module, code.kernel, run.launch, arguments, architecture, run.limit_s)
         check_kernel(plain, run.launch, limits)
         return _measure(folder, run, code, _notes(file, code, plain), report)
 

@@ -1,7 +1,8 @@
 """Device code in the file of a user: CUDA C++, PTX, or machine code with the PTX that it was assembled from."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,17 +23,23 @@ _WITH_SPECIFIC = "compute_90"  # its warpgroup matrix instructions exist for thi
 _NEEDS_SPECIFIC = re.compile(
     r"\bwgmma\.|\bsetmaxnreg\.|\b__CUDA_ARCH_FEAT_SM90_ALL\b"
 )  # what code for sm_90a alone has
-_NEWER = re.compile(r"Unsupported \.version .* current version is '(\d+\.\d+)'")  # of ptxas
+_NEWER = re.compile(r"this ptxas is older .* up to (\d+\.\d+):")
+_PLACE = re.compile(r"^ptxas failed: ptxas (?:kernel\.ptx, line (\d+); )?(?:error|fatal) *: *")
+_TARGET = re.compile(r"sm_(\d+)([af]?)\b")
 
 
 @dataclass(frozen=True)
 class UserCode:
-    """A kernel in PTX, and its machine code if the file has it. `tools` has versions of the compiler and assembler."""
+    """A kernel in PTX, and its machine code if the file has it. `tools` has versions of the compiler and assembler.
+
+    `file` is the name of the file with the PTX if a user wrote it.
+    """
 
     kernel: str
     module: Module = field(repr=False)
     machine_code: bytes | None = field(default=None, repr=False)
     tools: dict[str, str] = field(default_factory=dict)
+    file: str | None = None
 
 
 def read_user_code(file: Path, kernel: str | None, architecture: str, options: Sequence[str] = ()) -> UserCode:
@@ -56,7 +63,45 @@ def read_user_code(file: Path, kernel: str | None, architecture: str, options: S
     names = kernels_of(module)
     if not names and file.suffix == CUDA:
         raise MachineCodeError(f"{file} has no kernel; a template is compiled for --kernel 'NAME<ARGUMENTS>'")
-    return UserCode(choose_name(names, kernel), module, tools=tools | _assembler())
+    if file.suffix == PTX:
+        _check_target(file, module.target, architecture)
+    written = str(file) if file.suffix == PTX else None
+    return UserCode(choose_name(names, kernel), module, tools=tools | _assembler(), file=written)
+
+
+def _check_target(file: Path, target: str, architecture: str) -> None:
+    """Raise `UsageError` for PTX from which no machine code of an architecture can be made.
+
+    Code is made for its target and newer ones; for the target alone if it ends in ``a``, for its family if in ``f``.
+    """
+    stated, capability = _TARGET.match(target), int(re.sub(r"\D", "", architecture))
+    if stated is None:
+        return  # ptxas names it
+    lowest = int(stated[1])
+    is_usable = lowest == capability if stated[2] == "a" else lowest <= capability
+    if not is_usable or (stated[2] == "f" and lowest // 10 != capability // 10):
+        raise UsageError(
+            f"{file}: PTX for {stated[0]} does not run on {architecture}: name the result of a GPU that runs it"
+        )
+
+
+@contextmanager
+def errors_in_source(code: UserCode, architecture: str) -> Iterator[None]:
+    """Errors of ptxas in the block name file and line of a user's PTX, of which an edited copy was assembled."""
+    try:
+        yield
+    except MachineCodeError as error:
+        if code.file is None:
+            raise
+        found = error
+        try:
+            assemble(code.module.text, architecture, kernel=code.kernel)
+        except MachineCodeError as plain:
+            found = plain
+        if match := _PLACE.match(str(found)):
+            place = f", line {match[1]}" if match[1] else ""
+            raise PtxError(f"{code.file}{place}: {str(found)[match.end() :]}") from None
+        raise
 
 
 def check_options(file: Path, options: Sequence[str]) -> None:

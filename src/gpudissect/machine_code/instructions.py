@@ -16,6 +16,7 @@ from gpudissect.errors import MachineCodeError
 from gpudissect.machine_code.kernel import INSTRUCTION_BYTES, Cubin, Kernel
 from gpudissect.machine_code.lines import Line, source_lines
 from gpudissect.machine_code.tools import run_tool
+from gpudissect.printable import quoted
 
 NO_BARRIER = 7
 BARRIERS = 6
@@ -76,7 +77,7 @@ def decode(kernel: Kernel, listing: list[Any], lines: dict[int, Line]) -> tuple[
     if len(listing) * INSTRUCTION_BYTES != len(kernel.code):
         count = len(kernel.code) // INSTRUCTION_BYTES
         raise MachineCodeError(
-            f"nvdisasm printed {len(listing)} instructions of {ascii(kernel.name)[:60]}, not {count}: {_VERSION}"
+            f"nvdisasm printed {len(listing)} instructions of {quoted(kernel.name, 60)}, not {count}: {_VERSION}"
         )
     try:
         return tuple(_instructions(kernel.code, listing, lines))
@@ -118,4 +119,4 @@ def _listing(output: bytes, kernel: Kernel) -> list[Any]:
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise MachineCodeError(f"nvdisasm printed no instructions in JSON: {_VERSION}") from error
     except StopIteration:
-        raise MachineCodeError(f"nvdisasm printed no instructions of {ascii(kernel.name)[:60]}") from None
+        raise MachineCodeError(f"nvdisasm printed no instructions of {quoted(kernel.name, 60)}") from None

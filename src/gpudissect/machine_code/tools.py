@@ -4,6 +4,7 @@ They read files of strangers, so their time, memory and output are limited.
 """
 
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from functools import cache
@@ -13,6 +14,7 @@ from pathlib import Path
 from gpudissect.child_processes import MEMORY_LIMIT, run_limited
 from gpudissect.errors import MachineCodeError
 
+_NEWER = re.compile(r"Unsupported \.version .* current version is '(\d+\.\d+)'")  # of ptxas
 _READERS = ("nvdisasm", "cuobjdump")
 _MAX_MESSAGE_BYTES = 10_000
 _TOOLKIT = "/usr/local/cuda"  # where a toolkit is, unless CUDA_HOME names another folder
@@ -53,7 +55,7 @@ def run_tool(name: str, arguments: Sequence[str], folder: Path | None = None) ->
 
 def _reason(lines: Sequence[str]) -> str:
     """The message that says why a tool failed: the first one of an error, but for the summary that follows it."""
-    if any("Unsupported .version" in line for line in lines):
-        return f"this ptxas is older than the compiler that wrote the PTX: {_INSTALL}"
+    if newest := next(filter(None, map(_NEWER.search, lines)), None):
+        return f"this ptxas is older than the compiler that wrote the PTX, and reads up to {newest[1]}: {_INSTALL}"
     errors = [line for line in lines if ("error" in line or "fatal" in line) and "aborted due to" not in line]
     return next(filter(str.strip, errors or lines), "")
