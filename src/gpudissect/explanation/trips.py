@@ -149,7 +149,7 @@ def _find(program: Program, name: str) -> int:
         return addresses.index(int(name, 16))
     try:
         return program.loops.find(name)
-    except MachineCodeError:  # the names that trips are asked for: of unrolled loops the line
+    except MachineCodeError:  # of unrolled loops the name is the line
         unrolled = {loop: line for line, members in unrolled_loops(program).items() for loop, _ in members}
         known = list(dict.fromkeys(unrolled.get(n, loop.name) for n, loop in enumerate(program.loops.loops)))
         raise unknown_name("loop", name, known, ", ".join(known[:MAX_LISTED]) or "none") from None
