@@ -19,8 +19,8 @@ MODULES = {
     for path in FILES
 }
 FLOORS = (
-    {"errors", "vocabulary", "interrupts"},
-    {"units", "cache_folder"},
+    {"errors", "vocabulary", "interrupts", "printable"},
+    {"units", "cache_folder", "child_processes", "call_checks"},
     {"workload"},
     {"trace", "estimate", "device_info"},
     {"simulation", "models", "machine_code"},
@@ -41,7 +41,7 @@ WAIST = set().union(*FLOORS[:4])
 FORBIDDEN = {"exports": {"device", "measure", "survey"}, "views": {"device", "measure", "survey"}}
 HEAVY = ("numpy", "numba", "scipy", "pydantic", "rich", "typer", "cuda", "click")
 MAX_LINES = 400
-MAX_FILES, MAX_SOURCE_LINES = 339, 53_400
+MAX_FILES, MAX_SOURCE_LINES = 343, 53_650
 MAX_UNFORMATTED = 20  # statements in the whole tree that the formatter leaves alone
 CAPABILITY = re.compile(r"^\d{1,2}\.\d$")
 

@@ -27,7 +27,7 @@ from typing import Any
 
 from fuzz_inputs import KINDS, PROFILE, RESULT, ROOT, Words, base, run_here
 
-from gpudissect.errors import MAX_MESSAGE
+from gpudissect.errors import MAX_LINE
 
 LIMIT_S, LIMIT_BYTES = 60, 1536 << 20
 EXIT_CODES = (0, 2, 3, 4, 130)
@@ -70,7 +70,7 @@ def problem(code: int, error: str) -> str:
         return "out of memory"
     if any(not line.startswith(NOTE) for line in lines):
         return "a line that is no note of the program"
-    if any(len(line) > MAX_MESSAGE + len(NOTE + "error: ") for line in lines if line.startswith(NOTE + "error: ")):
+    if any(len(line) > MAX_LINE for line in lines if line.startswith(NOTE + "error: ")):
         return "a long error"
     if code in (2, 3) and not lines:
         return f"exit code {code} without a word"

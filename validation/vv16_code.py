@@ -184,7 +184,7 @@ def _request(stride: int, is_shared: bool) -> Requests:
 
 
 def _compiled(source: Path, kernel: str) -> tuple[Module, Program]:
-    ptx, _ = compile_ptx(source.read_text(encoding="utf-8"), source.name, f"compute_{CAPABILITY}", [KERNELS])
+    ptx, *_ = compile_ptx(source.read_text(encoding="utf-8"), source.name, f"compute_{CAPABILITY}", [KERNELS])
     module = parse_ptx(ptx)
     cubin = assemble(with_source_lines(module), f"sm_{CAPABILITY}")
     return module, read_program(cubin, choose_kernel(cubin.kernels, kernel))

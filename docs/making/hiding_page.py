@@ -17,11 +17,12 @@ from gpudissect.models import by_key
 from gpudissect.models.base import Loop, Machine, peak
 from gpudissect.models.evaluation import Measurement, best_samples, evaluate
 from gpudissect.models.volkov import visit_rate
+from gpudissect.printable import clean
 from gpudissect.results.files import load
 from gpudissect.results.folded import folded
 from gpudissect.results.machine import CURVES, KINDS, machine_of
 from gpudissect.results.model import Finding, Result, Series
-from gpudissect.results.text import clean, quantity
+from gpudissect.results.text import quantity
 from gpudissect.views.plots.element import figures_of_element
 from gpudissect.views.plots.figure import Figure, Kind, overlay
 from gpudissect.views.plots.standalone import sheet

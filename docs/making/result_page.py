@@ -9,12 +9,13 @@ from itertools import groupby
 from pathlib import Path
 
 from gpudissect.exports import export
+from gpudissect.printable import clean
 from gpudissect.results.files import load
 from gpudissect.results.folded import folded
 from gpudissect.results.model import Finding, Result
 from gpudissect.results.scope import WARPS_SHARE, warps_share
 from gpudissect.results.summary import Level, summarize
-from gpudissect.results.text import clean, published_words, words
+from gpudissect.results.text import published_words, words
 from gpudissect.results.verdict import Verdict
 from gpudissect.views.page.result import result_page as report
 from gpudissect.vocabulary import INSTRUCTIONS

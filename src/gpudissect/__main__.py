@@ -14,20 +14,30 @@ def main() -> int:
     for number in STOP_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: os._exit(INTERRUPTED))  # imports may lose an exception
+    from gpudissect.child_processes import remove_children
     from gpudissect.cli.app import main as run
     from gpudissect.interrupts import stop_requested
 
     hook = sys.unraisablehook  # a compiler's callback may lose the exception of a signal: no traceback
     sys.unraisablehook = lambda lost: None if stop_requested() else hook(lost)
-    code = run()
-    for number in STOP_SIGNALS:  # all is written: the exit code stays
-        signal.signal(number, signal.SIG_IGN)
+    try:
+        code = run()
+        _ignore_signals()  # all is written: the exit code stays
+    except KeyboardInterrupt:  # a second signal, while the first was reported
+        _ignore_signals()
+        code = INTERRUPTED
     if code == INTERRUPTED:  # Python may end by SIGINT instead, if it passed through an import
+        remove_children()
         for out in filter(None, (sys.stdout, sys.stderr)):
             with contextlib.suppress(OSError):
                 out.flush()
         os._exit(code)
     return code
+
+
+def _ignore_signals() -> None:
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

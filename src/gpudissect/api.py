@@ -1,13 +1,22 @@
 """The Python functions of ``import gpudissect``: what the commands do, with results for values."""
 
-import tempfile
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import UnionType
 from typing import Any, overload
 
+from gpudissect.call_checks import (
+    check_type,
+    list_of,
+    path_of,
+    path_or_none,
+    seconds_of,
+    sizes_of,
+    trips_of,
+    whole_number,
+)
+from gpudissect.child_processes import temporary_folder
 from gpudissect.device import kinds
 from gpudissect.device.base import Device
 from gpudissect.device.kinds import Listing
@@ -19,7 +28,6 @@ from gpudissect.results import files, model
 from gpudissect.results import predict as predicting
 from gpudissect.results.check import Concern
 from gpudissect.results.predict import DEFAULT_ACCESS
-from gpudissect.results.text import brief
 from gpudissect.study import Request, check_elements, check_methods, check_outputs, hiding_elements, run_study
 from gpudissect.survey.drive import Progress
 from gpudissect.views.interactive import Comparison, Explanation, MixPrediction, Result
@@ -29,7 +37,6 @@ from gpudissect.workload.chase import parse_chase
 
 Name = str | Path
 DEVICE_NAME = "a name such as 'cuda:0'"
-MAX_SHOWN = 60  # characters of a wrong argument, in an error
 
 
 def discover(
@@ -79,8 +86,8 @@ def discover(
         methods=check_methods(_as_list("methods", methods)),
         host=host,
     )
-    outputs = (_path("record", record), _path("html", html), _path("traces", traces))
-    return _result(device, request, *outputs, progress, _path("card", card))
+    outputs = (path_or_none("record", record), path_or_none("html", html), path_or_none("traces", traces))
+    return _result(device, request, *outputs, progress, path_or_none("card", card))
 
 
 def hide(
@@ -99,7 +106,7 @@ def hide(
     `access` is streaming (if left out), stride2, random, rsq, lds, all, or several; for the rest see `discover`.
     """
     request = Request(hiding=True, elements=hiding_elements(_as_list("access", access)), quick=quick, host=host)
-    outputs = (_path("record", record), _path("html", html), _path("traces", traces))
+    outputs = (path_or_none("record", record), path_or_none("html", html), path_or_none("traces", traces))
     return _result(device, request, *outputs, progress)
 
 
@@ -127,7 +134,7 @@ def run(
     batch = list(workload) if isinstance(workload, Iterable) else [workload]
     _check_device(device)
     for each in batch:
-        _check_type("workload", each, Chase | Stream | Mix | Launch, "a Chase, Stream, Mix or Launch")
+        check_type("workload", each, Chase | Stream | Mix | Launch, "a Chase, Stream, Mix or Launch")
     with ExitStack() as stack:
         if device is None or isinstance(device, str):
             device = stack.enter_context(kinds.open_device(_only_device(device, 1), seed=seed))
@@ -199,7 +206,7 @@ def predict(
     Raises `UsageError` for a result without parameters of latency hiding, an impossible occupancy, or a wrong mix.
 
     """
-    _check_type("result", result, model.Result, "a result of hide")
+    check_type("result", result, model.Result, "a result of hide")
     return MixPrediction(**vars(predicting.predict(result, warps, run, alpha, access)))
 
 
@@ -254,6 +261,13 @@ def explain(
     """
     from gpudissect.explanation.inputs import check_launch, explain_file, explain_recorded, explain_trips
 
+    grid, block = sizes_of("grid", grid), sizes_of("block", block)
+    trips, limit = trips_of(trips), seconds_of("limit", limit)
+    shared = shared if isinstance(shared, str) else whole_number("shared", shared, "a number of bytes")
+    check_type("kernel", kernel, str | None, "a name")
+    check_type("device", device, str | None, DEVICE_NAME)
+    args = list_of("args", args, object, "a list of arguments")
+    compile_options = list_of("compile_options", compile_options, str, "a list of options of NVRTC")
     given: dict[str, object] = {
         "grid": grid,
         "shared": shared or None,
@@ -265,12 +279,12 @@ def explain(
             from gpudissect.explanation.python_kernels import python_kernel
 
             held = python_kernel(code, kernel, args)
-            code = held.write(Path(stack.enter_context(tempfile.TemporaryDirectory())))
+            code = held.write(stack.enter_context(temporary_folder()))
             kernel, shared, compile_options = held.name, shared or held.shared_bytes, (*held.options, *compile_options)
             block = held.block if block is None and grid is not None else block
             args = args if grid is None or trips is not None else held.values(args, grid)
-        results, others = _results_of("machine", machine or ()), _results_of("against", against)
-        path, file, options = _path("profile", profile), Path(code), tuple(compile_options)
+        results, others = _results_of("machine", machine), _results_of("against", against)
+        path, file, options = path_or_none("profile", profile), path_of("code", code), tuple(compile_options)
         given |= {"block": block, "limit": limit, "trips": trips, "profile": path}
         if not check_launch(file, given):
             found = explain_file(file, results, kernel=kernel, profile=path, options=options, against=others)
@@ -281,7 +295,6 @@ def explain(
         assert grid is not None and block is not None
         run = run_of(grid, block, shared, args, device, limit, options)
         if trips is not None:
-            _check_type("trips", trips, Mapping | str, "a mapping of loops to trip counts, or 'none'")
             trips = parse_trips([trips]) if isinstance(trips, str) else trips
             found = explain_trips(file, run.launch, trips, results, kernel=kernel, options=options, against=others)
             return Explanation.of(found)
@@ -306,8 +319,7 @@ def devices() -> list[Listing]:
 
 def load(file: Name) -> Result:
     """Read a result file. Raises `UsageError` for one that is missing, foreign, newer or malformed."""
-    _check_type("file", file, str | Path, "a path")
-    return Result.of(files.load(Path(file)))
+    return Result.of(files.load(path_of("file", file)))
 
 
 def compare(*results: Result) -> Comparison:
@@ -331,7 +343,7 @@ def _result(
     progress: Progress | None,
     card: Path | None = None,
 ) -> Result:
-    _check_type("device", device, str | None, DEVICE_NAME)
+    check_type("device", device, str | None, DEVICE_NAME)
     check_outputs(None, html, traces, device, record, card)
     keep = html is not None or traces is not None
     outcome = run_study(_only_device(device, 2), request, record=record, keep=keep, progress=progress)
@@ -358,40 +370,27 @@ def _as_list(argument: str, names: str | Sequence[str] | None) -> Sequence[str] 
     """A text stands for itself, although it is a sequence of letters. Raises `UsageError` for what names nothing."""
     if names is None or isinstance(names, str):
         return None if names is None else [names]
-    _check_type(argument, names, Iterable, "a name or a list of names")
+    check_type(argument, names, Iterable, "a name or a list of names")
     names = list(names)
     for each in names:
-        _check_type(argument, each, str, "a name or a list of names")
+        check_type(argument, each, str, "a name or a list of names")
     if not names:
         raise UsageError(f"{argument} names nothing, got {names!r}; leave it out for everything")
     return names
 
 
-def _path(argument: str, name: Name | None) -> Path | None:
-    _check_type(argument, name, str | Path | None, "a path")
-    return None if name is None else Path(name)
-
-
 def _results_of(argument: str, given: Name | Result | Sequence[Name | Result]) -> list[model.Result]:
     """Results and files of results, one or several."""
-    found = []
-    for each in [given] if isinstance(given, str | Path | model.Result) else given:
-        _check_type(argument, each, str | Path | model.Result, "a result or its file")
-        found.append(each if isinstance(each, model.Result) else files.load(Path(each)))
-    return found
+    kind, what = str | Path | model.Result, "a result, its file, or a list of them"
+    chosen = list_of(argument, [given] if isinstance(given, kind) else given, kind, what)
+    return [each if isinstance(each, model.Result) else files.load(path_of(argument, each)) for each in chosen]
 
 
 def _check_device(device: object) -> None:
     if not hasattr(device, "info"):  # of an opened one
-        _check_type("device", device, str | None, f"{DEVICE_NAME} or an opened device")
+        check_type("device", device, str | None, f"{DEVICE_NAME} or an opened device")
 
 
 def _check_results(results: Sequence[object]) -> None:
     for each in results:
-        _check_type("result", each, model.Result, "a result, as from discover or load")
-
-
-def _check_type(argument: str, value: object, kinds_of_value: type | UnionType, what: str) -> None:
-    """Raise `UsageError`, which names the argument, for a value of another type."""
-    if not isinstance(value, kinds_of_value):
-        raise UsageError(f"{argument} must be {what}, got {brief(repr(value), MAX_SHOWN)}")
+        check_type("result", each, model.Result, "a result, as from discover or load")

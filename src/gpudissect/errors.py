@@ -6,7 +6,9 @@ a status, never an exception.
 
 from collections.abc import Iterable
 
-MAX_MESSAGE = 300  # characters of an error, whatever names and values it repeats
+MAX_LINE = 300  # characters of an error on a terminal, whatever names and values it repeats
+PREFIX = "gpudissect: error: "
+MAX_MESSAGE = MAX_LINE - len(PREFIX)
 
 
 def shorten_message(text: str) -> str:

@@ -64,6 +64,25 @@ def uninterrupted() -> Iterator[None]:
 
 
 @contextmanager
+def delayed() -> Iterator[None]:
+    """Handle stop signals at the end of the block: what is started in it is then noted, and can be ended."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: list[tuple[int, FrameType | None]] = []
+    handlers = {number: handler for number in STOP_SIGNALS if callable(handler := signal.getsignal(number))}
+    try:
+        for number in handlers:
+            signal.signal(number, lambda *call: received.append(call))
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for call in received:
+            handlers[call[0]](*call)
+
+
+@contextmanager
 def interruptible() -> Iterator[None]:
     """Obey stop signals again, within `uninterrupted`, one that it held off too: a pipe's reader may never come."""
     if _held_until:

@@ -18,7 +18,7 @@ from gpudissect.catalogue.load import _FOLDER
 from gpudissect.cli.app import main
 from gpudissect.cli.console import print_json
 from gpudissect.device.recording.device import RecordedGpu, Recorder
-from gpudissect.errors import MAX_MESSAGE, RecordingError, UnsupportedWorkload, UsageError
+from gpudissect.errors import MAX_LINE, MAX_MESSAGE, RecordingError, UnsupportedWorkload, UsageError
 from gpudissect.interrupts import PATIENCE_S
 from gpudissect.results import files
 from gpudissect.simulation.cache import models
@@ -38,7 +38,7 @@ def error_of(tmp_path, monkeypatch, capsys):
     def call(*words: str) -> tuple[int, str]:
         code = main(words)
         err = capsys.readouterr().err
-        assert err.count("\n") == 1 and len(err) <= MAX_MESSAGE + len("gpudissect: error: \n")
+        assert err.count("\n") == 1 and len(err) <= MAX_LINE + len("\n")
         return code, err
 
     return call
@@ -168,6 +168,11 @@ def test_errors_are_one_short_line(words, error_of):
 
 def test_errors_of_python_are_as_short():
     assert len(str(UsageError("x" * 10_000 + "\n" + "y"))) == MAX_MESSAGE
+
+
+def test_the_longest_error_fits_into_a_line(error_of):
+    code, err = error_of("show", "x" * 1000)
+    assert (code, len(err)) == (2, MAX_LINE + len("\n"))
 
 
 def test_a_working_folder_that_was_removed(error_of, tmp_path, monkeypatch):

@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 
 import gpudissect
+from gpudissect.cli import console
 from gpudissect.results.files import load
 
 ROOT = Path(__file__).parents[2]
+RECORDING = ROOT / "tests" / "recordings" / "kernels" / "h200" / "hamming.json"
+H200 = ROOT / "docs" / "results" / "h200.json"
 COMMAND = [sys.executable, "-m", "gpudissect"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(gpudissect.__file__).parents[1])}
 
@@ -89,6 +92,37 @@ def test_a_signal_whose_exception_is_lost_ends_the_process():
     assert b"interrupted; nothing was written" in err and err.count(b"\n") == 1
 
 
+IN_AN_IMPORT = """
+import os, signal, sys
+class Finder:
+    count = 1
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy.dtypes" and self.count:
+            self.count -= 1
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+from gpudissect.__main__ import main
+sys.exit(main())
+"""
+
+
+def test_a_signal_in_an_import_is_reported_in_one_line():
+    command = [sys.executable, "-c", IN_AN_IMPORT, "explain", str(RECORDING), "--machine", str(H200)]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, timeout=60, preexec_fn=_default_ctrl_c)
+    assert (done.returncode, done.stdout) == (130, b"")
+    assert b"interrupted" in done.stderr and done.stderr.count(b"\n") == 1
+
+
+def test_a_second_signal_does_not_cut_the_message_of_the_first(monkeypatch, capsys):
+    def print_and_interrupt(message):
+        os.kill(os.getpid(), signal.SIGINT)
+        print(message, file=sys.stderr)
+
+    monkeypatch.setattr(console, "print_note", print_and_interrupt)
+    console.print_interrupted()
+    assert capsys.readouterr().err == "interrupted\n"
+
+
 @pytest.mark.parametrize(
     ("command", "code"),
     [
@@ -119,6 +153,15 @@ def test_a_folder_that_cannot_be_written_is_known_before_measuring(option):
     done = run("discover", "-d", "sim:gtx980", option, "/proc/self/x")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("gpudissect: error: cannot ") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_a_full_disk_costs_neither_the_page_nor_the_printed_explanation(tmp_path):
+    page = tmp_path / "page.html"
+    done = run("explain", str(RECORDING), "--machine", str(H200), "-o", "/dev/full", "--html", str(page))
+    assert done.returncode == 2 and "Limited by" in done.stdout and "</html>" in page.read_text()
+    assert f"wrote {page}" in done.stderr and "wrote /dev/full" not in done.stderr
+    assert done.stderr.endswith("gpudissect: error: cannot write /dev/full: No space left on device\n")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")

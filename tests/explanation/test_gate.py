@@ -58,6 +58,8 @@ def test_a_condition(text, holds):
         ("limiter < memory", ("limiter", "==")),
         ("limiter == 3", ("limiter", "a word")),
         ("registers == few", ("few",)),
+        ("spills == 1e999", ("character 11", "a finite number", "'1e999'")),
+        ("spills == \u0663", ("character 11", "a name or a number")),
         ("3 < 4", ("a name",)),
         ("spills", ("the end", "==")),
         ("spills ==", ("the end",)),
@@ -105,3 +107,10 @@ def test_the_values_are_printed_with_units():
 def test_a_number_beyond_the_largest_float_is_refused():
     with pytest.raises(UsageError, match="finite"):
         parse_gate("time < 1e999us")
+
+
+def test_a_roofline_that_does_not_apply_is_not_known():
+    found = explanation()
+    found = found.model_copy(update={"point": found.point.model_copy(update={"roofline": 0.0})})
+    with pytest.raises(UsageError, match="roofline of this kernel is not known"):
+        parse_gate("roofline >= 0").evaluate(found)

@@ -134,3 +134,9 @@ def test_damaged_text_is_read_or_refused(changes):
         assert "\n" not in str(error)
     else:
         assert all(0 <= s < len(f.blocks) for f in module.functions for b in f.blocks for s in b.successors)
+
+
+def test_a_second_function_of_a_name_is_named_with_its_line():
+    body = ".visible .entry twice() { ret; }\n"
+    with pytest.raises(PtxError, match="PTX line 5: a second function named 'twice'"):
+        parse_ptx(f"{HEAD}{body}{body}")

@@ -7,11 +7,12 @@ from collections import Counter
 import pytest
 
 from gpudissect.device.cuda.user_kernel import DEFAULT_CARVEOUT, FULL_CARVEOUT
-from gpudissect.errors import UsageError
+from gpudissect.errors import MachineCodeError, UsageError
 from gpudissect.explanation import jobs, process, record
 from gpudissect.explanation.arguments import parse_argument, parse_arguments
 from gpudissect.explanation.instrument import with_source_lines
 from gpudissect.explanation.jobs import Answer
+from gpudissect.explanation.on_gpu import run_of
 from gpudissect.explanation.packing import SHARED
 from gpudissect.explanation.profile import Launch, Profile
 from gpudissect.explanation.ptx import parse_ptx
@@ -41,6 +42,24 @@ def prepared(folder, kernel):
     module = parse_ptx(ptx_of(KERNELS, PTX))
     record.prepare(folder, module, kernel, LAUNCH, parse_arguments(ARGUMENTS), "sm_90")
     return context_of(folder, "fake")
+
+
+def test_if_one_form_cannot_be_assembled_no_other_is_waited_for(tmp_path, monkeypatch):
+    ended = []
+
+    def fail(*_):
+        raise MachineCodeError("no ptxas")
+
+    monkeypatch.setattr(record, "assemble", fail)
+    monkeypatch.setattr(record, "end_children", lambda: ended.append(True))
+    with pytest.raises(MachineCodeError, match="no ptxas"):
+        prepared(tmp_path, "divergent")
+    assert ended
+
+
+def test_a_time_limit_of_zero_is_refused():
+    with pytest.raises(UsageError, match="a time limit of 0 s: valid: more than 0"):
+        run_of(1, 32, limit_s=0.0)
 
 
 def test_a_profile_has_the_slow_paths_of_divisions(tmp_path):

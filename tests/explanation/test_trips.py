@@ -186,6 +186,11 @@ def test_unrolled_loops_without_trips_are_described(kernel, facts):
     assert all(fact in str(error.value) for fact in facts), error.value
 
 
+def test_an_unknown_loop_is_answered_with_the_names_that_trips_are_asked_for():
+    with pytest.raises(UsageError, match=rf"no such loop: '0x0'; valid: {LINE}$"):
+        executions(program_of(DOT, "dot"), {"0x0": 3}, THREADS)
+
+
 def test_two_unrolled_loops_of_a_line_are_kept_apart():
     assert "kernels.cu:12" not in unrolled_loops(program_of(DOT, "twice"))
 

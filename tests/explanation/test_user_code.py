@@ -2,14 +2,17 @@
 
 import shutil
 import sys
+from contextlib import nullcontext
 
 import pytest
 
+from gpudissect import child_processes
 from gpudissect.device.cuda.compile import first_errors
-from gpudissect.errors import DeviceError, KernelFailed, MachineCodeError, UsageError
+from gpudissect.errors import DeviceError, KernelFailed, MachineCodeError, PtxError, UsageError
+from gpudissect.explanation.instrument import with_source_lines
 from gpudissect.explanation.source import lines_of_ptx
-from gpudissect.explanation.user_code import assemble, read_user_code
-from gpudissect.machine_code.device_code import read_embedded_ptx
+from gpudissect.explanation.user_code import assemble, errors_in_source, read_text, read_user_code
+from gpudissect.machine_code.device_code import read_device_code, read_embedded_ptx
 from gpudissect.machine_code.tools import run_tool
 from tests.support.ptx import ptx_of
 
@@ -141,3 +144,81 @@ def test_a_source_with_instructions_of_hopper_alone_is_compiled_for_it(tmp_path,
     module = read_user_code(tmp_path / "k.cu", None, "sm_90").module
     assert module.target == target
     assert assemble(module.text, "sm_90").kernels
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "facts"),
+    [
+        ("TIME_LIMIT_S", 1, ("compiling k.cu took more than 1 s",)),
+        ("MEMORY_LIMIT_BYTES", 1 << 29, ("the compiler failed on k.cu", "memory")),
+    ],
+)
+def test_a_source_may_not_take_any_time_or_memory(tmp_path, monkeypatch, limit, value, facts):
+    endless = "".join(f"#define a{i} a{i - 1} a{i - 1}\n" for i in range(1, 30)) + "__global__ void k(int x) { a29 }"
+    large = '__device__ int big[300000000] = {1}; extern "C" __global__ void k(int* x) { *x = big[*x]; }'
+    (tmp_path / "k.cu").write_text(f"#define a0 x+=1;\n{endless}" if limit == "TIME_LIMIT_S" else large)
+    monkeypatch.setattr(child_processes, limit, value)
+    with pytest.raises(KernelFailed) as error:
+        read_user_code(tmp_path / "k.cu", None, "sm_90")
+    assert all(fact in str(error.value) for fact in facts), error.value
+
+
+def test_only_a_missing_header_is_left_to_nvcc(tmp_path, monkeypatch):
+    monkeypatch.setattr("gpudissect.explanation.user_code.run_tool", failing)
+    path = tmp_path / "k.cu"
+    for name, is_missing in (("/dev/zero", False), (str(tmp_path), False), ("nope.h", True)):
+        path.write_text(f'#include "{name}"\n')
+        with pytest.raises(KernelFailed) as error:
+            read_user_code(path, None, "sm_90")
+        assert ("nvcc was used" in str(error.value)) == is_missing
+
+
+def test_a_byte_order_mark_is_no_part_of_a_source(tmp_path):
+    (tmp_path / "k.cu").write_text('extern "C" __global__ void k(int* x) { *x = 1; }', encoding="utf-8-sig")
+    assert read_text(tmp_path / "k.cu").startswith("extern")
+    assert read_user_code(tmp_path / "k.cu", "k", "sm_90").kernel == "k"
+
+
+HEADER = ".version 8.0\n.target {}\n.address_size 64\n"
+KERNEL = ".visible .entry k(.param .u64 p) {\n.reg .b32 %r<3>;\nmov.u32 %r1, 7;\nfoo.u32 %r1, %r2;\nret;\n}\n"
+
+
+@pytest.mark.parametrize("edit", [lambda module: module.text, with_source_lines])
+def test_an_error_of_ptxas_names_file_and_line_of_the_user(tmp_path, edit):
+    path = tmp_path / "mine.ptx"
+    path.write_text(HEADER.format("sm_90") + KERNEL)
+    code = read_user_code(path, None, "sm_90")
+    with pytest.raises(PtxError, match=rf"^{path}, line 7: .*'foo'$"), errors_in_source(code, "sm_90"):
+        assemble(edit(code.module), "sm_90", kernel="k")
+
+
+@pytest.mark.parametrize(
+    ("target", "is_usable"),
+    [("sm_80", True), ("sm_90a", True), ("sm_80a", False), ("sm_100", False), ("sm_100f", False)],
+)
+def test_ptx_for_another_gpu_is_refused_before_ptxas(tmp_path, target, is_usable):
+    path = tmp_path / "k.ptx"
+    path.write_text(HEADER.format(target) + KERNEL)
+    with nullcontext() if is_usable else pytest.raises(UsageError, match=f"PTX for {target} does not run on sm_90"):
+        read_user_code(path, None, "sm_90")
+
+
+def test_ptx_of_a_newer_compiler_is_assembled_as_the_newest_that_is_known():
+    text = HEADER.format("sm_90") + KERNEL.replace("foo.u32 %r1, %r2;\n", "")
+    assert assemble(text.replace("8.0", "99.9"), "sm_90").kernels[0].name == "k"
+
+
+@pytest.mark.parametrize(("machine", "sections"), [(0, 3), (62, 0)])
+def test_an_empty_elf_file_is_refused_before_a_tool_reads_it(tmp_path, monkeypatch, machine, sections):
+    monkeypatch.setattr("gpudissect.machine_code.device_code.run_tool", failing)
+    header = bytearray(64)
+    header[:6], header[18:20], header[60:62] = b"\x7fELF\2\1", machine.to_bytes(2, "little"), bytes([sections, 0])
+    (tmp_path / "x.so").write_bytes(header)
+    with pytest.raises(MachineCodeError, match=r"no device code in 'x\.so'"):
+        read_device_code(tmp_path / "x.so")
+
+
+def test_a_tool_without_a_message_is_named_with_its_exit_code(tmp_path, monkeypatch):
+    monkeypatch.setattr("gpudissect.machine_code.tools.find_tool", lambda name: "false")
+    with pytest.raises(MachineCodeError, match=r"^nvcc failed \(exit code 1\)$"):
+        run_tool("nvcc", [])

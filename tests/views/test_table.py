@@ -7,8 +7,9 @@ from rich.console import Console
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
+from gpudissect.printable import clean
 from gpudissect.results.model import ElementPrediction, Prediction, Provenance, Published, Revision
-from gpudissect.results.text import SPECTRUM, bracket, clean, percent, quantity
+from gpudissect.results.text import SPECTRUM, bracket, percent, quantity
 from gpudissect.results.verdict import Verdict
 from gpudissect.views.terminal.instructions import TITLE
 from gpudissect.views.terminal.layout import console

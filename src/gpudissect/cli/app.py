@@ -18,7 +18,7 @@ from typer.main import get_command
 import gpudissect
 from gpudissect.cli import discover, explain, get, results, workloads
 from gpudissect.cli.completion import bash_words_joined
-from gpudissect.cli.console import BUG, DONE, INTERRUPTED, discard_output, print_error, print_note
+from gpudissect.cli.console import BUG, DONE, INTERRUPTED, discard_output, print_error, print_interrupted
 from gpudissect.errors import GpudissectError, UsageError
 from gpudissect.interrupts import catch_stop_signals, stop_requested
 
@@ -94,11 +94,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             return DONE
         return int(end.code or 0)
     except (KeyboardInterrupt, typer.Abort):
-        print_note("interrupted")
+        print_interrupted()
         return INTERRUPTED
     except Exception as error:
         if stop_requested():  # an import or a library lost the KeyboardInterrupt
-            print_note("interrupted")
+            print_interrupted()
             return INTERRUPTED
         if isinstance(error, OSError) and error.errno in WRITE_ERRORS:
             print_error(f"cannot write the output: {error.strerror}")

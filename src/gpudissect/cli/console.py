@@ -13,9 +13,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from gpudissect.child_processes import remove_children
 from gpudissect.errors import DeviceError, GpudissectError, shorten_message
 from gpudissect.estimate import Status
-from gpudissect.interrupts import STOP_SIGNALS, stop_requested
+from gpudissect.interrupts import STOP_SIGNALS, stop_requested, uninterrupted
+from gpudissect.printable import clean, cut
 
 if TYPE_CHECKING:
     from gpudissect.results.model import Result
@@ -36,19 +38,21 @@ MIN_ELAPSED_S, MIN_DONE_SHARE = 3.0, 0.5
 
 def print_error(message: str) -> None:
     """Print an error on stderr, on one line whatever the message holds."""
-    from gpudissect.results.text import clean
-
     print_note("error: " + shorten_message(clean(shorten_message(message))))
 
 
 def print_note(message: str) -> None:
     """Print one line on stderr."""
-    from gpudissect.results.text import clean
-
     if sys.stderr is None:  # closed: print() would take stdout instead
         return
     with contextlib.suppress(OSError):  # the exit code still shows it
         print("gpudissect: " + clean(" ".join(message.split())), file=sys.stderr, flush=True)
+
+
+def print_interrupted(note: str = "") -> None:
+    """Print that a stop signal came. Further ones must not end the line."""
+    with uninterrupted():
+        print_note(f"interrupted; {note}" if note else "interrupted")
 
 
 def print_json(text: str) -> None:
@@ -113,6 +117,7 @@ def stopped_at_once(note: str) -> Iterator[None]:
         with receiver:
             while number := receiver.recv(1):
                 if number[0] in STOP_SIGNALS and not ended.wait(STOP_GRACE_S):
+                    remove_children()
                     print_note(f"interrupted; {note}")
                     os._exit(INTERRUPTED)
 
@@ -123,7 +128,7 @@ def stopped_at_once(note: str) -> Iterator[None]:
         if stop_requested():
             raise KeyboardInterrupt
     except KeyboardInterrupt:
-        print_note(f"interrupted; {note}")
+        print_interrupted(note)
         raise SystemExit(INTERRUPTED) from None
     finally:
         ended.set()
@@ -182,8 +187,6 @@ def _bar() -> Iterator[Update]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
-
-    from gpudissect.results.text import cut
 
     console = Console(stderr=True)
     columns: list[ProgressColumn] = [TextColumn("{task.description}", markup=False), MofNCompleteColumn()]

@@ -50,7 +50,7 @@ def devices(as_json: Annotated[bool, Option("--json", help="Print a JSON list.")
     from rich.table import Table
     from rich.text import Text
 
-    from gpudissect.results.text import clean
+    from gpudissect.printable import clean
     from gpudissect.views.terminal.layout import console, print_table
 
     table = Table("device", "GPU", "origin", box=None, pad_edge=False, padding=(0, 2, 0, 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -229,27 +230,36 @@ def _show(
     from gpudissect.views.terminal.explanation import print_explanation
     from gpudissect.views.terminal.layout import console
 
-    not_evaluated: UsageError | None = None
+    errors, written = list[UsageError](), list[Path]()
     try:
         found = found if condition is None else found.model_copy(update={"gate": condition.evaluate(found)})
     except UsageError as error:  # output is written and printed all the same
-        not_evaluated = error
-    if output is not None:
-        write_text(output, found.to_json() + "\n")
-    if html is not None:
-        from gpudissect.views.page.explanation import explanation_page
-
-        write_text(html, explanation_page(found))
+        errors.append(error)
+    files: list[tuple[Path | None, Callable[[Explanation], str]]]
+    files = [(output, lambda each: f"{each.to_json()}\n"), (html, _page)]
+    for path, text_of_file in files:
+        if path is not None:
+            try:
+                write_text(path, text_of_file(found))
+                written.append(path)
+            except UsageError as error:
+                errors.append(error)
     with closed_output_discarded():
         if as_json:
             print_json(found.to_json())
         else:
             print_explanation(console(sys.stdout), found, everything=everything)
-    for path in filter(None, (output, html)):
+    for path in written:
         print_note(f"wrote {path}")
-    if not_evaluated is not None:
-        raise not_evaluated
+    if errors:
+        raise errors[0]
     if found.gate is None:
         return DONE
     print_note(text_of(found.gate))
     return DONE if found.gate.is_true else PARTIAL
+
+
+def _page(found: Explanation) -> str:
+    from gpudissect.views.page.explanation import explanation_page
+
+    return explanation_page(found)

@@ -100,8 +100,9 @@ def _measure(device: str, names: list[str]) -> tuple[Result, int]:
 
 
 def _text(finding: Finding) -> str:
+    from gpudissect.printable import clean
     from gpudissect.results.folded import folded
-    from gpudissect.results.text import clean, quantity
+    from gpudissect.results.text import quantity
 
     whole = isinstance(finding.value, str | tuple)
     return clean(quantity(finding.value, finding.unit) if whole else folded(finding))

@@ -135,8 +135,8 @@ def _load_readable(files: Sequence[Path]) -> tuple[list[tuple[str, Result]], lis
 def _print_concerns(concerns: Sequence[Concern], stable: bool, names: Sequence[str], groups: Sequence[Group]) -> None:
     from rich.text import Text
 
+    from gpudissect.printable import brief, clean
     from gpudissect.results.check import Weight
-    from gpudissect.results.text import brief, clean
     from gpudissect.views.terminal.layout import console
 
     out = console(sys.stdout)

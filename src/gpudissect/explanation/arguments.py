@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.errors import UsageError, unknown_name
+from gpudissect.printable import quoted
 from gpudissect.units import format_bytes
 
 TYPES = {f"{kind}{8 * size}": f"{letter}{size}" for kind, letter in (("i", "i"), ("u", "u")) for size in (1, 2, 4, 8)}
@@ -147,7 +148,7 @@ def parse_argument(spec: str) -> Argument:
     """An argument from its text. Raises `UsageError` that names the wrong part and what is valid."""
     match = _SPEC.fullmatch(spec.strip())
     if match is None:
-        raise UsageError(f"not an argument: {ascii(spec)[:60]}; {_FORM}")
+        raise UsageError(f"not an argument: {quoted(spec, 60)}; {_FORM}")
     name, kind, lanes, brackets, count_text, rest = match.groups()
     if kind not in TYPES:
         raise UsageError(f"argument {name}: {unknown_name('type', kind, TYPES)}")
@@ -178,7 +179,7 @@ def _array(name: str, kind: str, count_text: str, rest: str | None) -> Argument:
     count = int(count_text)
     fill, *texts = (rest or "zeros").split(":")
     if fill not in _VALUES_OF_FILL or len(texts) not in _VALUES_OF_FILL[fill]:
-        raise UsageError(f"argument {name}: no such fill: {ascii(rest)[:60]}; valid: {', '.join(FILLS)}")
+        raise UsageError(f"argument {name}: no such fill: {quoted(rest, 60)}; valid: {', '.join(FILLS)}")
     values = tuple(_number(name, kind, text) for text in texts if fill != "range")
     if fill == "range":
         values = _range(name, kind, count, texts)
@@ -212,7 +213,7 @@ def _number(name: str, kind: str, text: str) -> Number:
         value = float(text) if kind[0] == "f" else int(text, 0)
     except ValueError:
         what = "a number" if kind[0] == "f" else "a whole number"
-        raise UsageError(f"argument {name}: not {what} of {kind}: {ascii(text)[:40]}") from None
+        raise UsageError(f"argument {name}: not {what} of {kind}: {quoted(text, 40)}") from None
     low, high = _limits(kind)
     if not low <= value <= high and not (kind[0] == "f" and not math.isfinite(value)):
         raise UsageError(f"argument {name}: {text[:40]} is not a value of {kind}; valid: {low} to {high}")

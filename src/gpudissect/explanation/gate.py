@@ -37,7 +37,7 @@ _NAMES: Mapping[str, tuple[str, Callable[[Explanation], Value | None]]] = {
     "measured": (_NS, lambda each: each.point.measured),
     "error": (_PERCENT, lambda each: None if (error := each.point.error) is None else 100 * abs(error)),
     "critical_path": (_NS, lambda each: each.critical_path),
-    "roofline": (_PERCENT, lambda each: 100 * each.point.roofline / each.point.predicted),
+    "roofline": (_PERCENT, lambda each: 100 * each.point.roofline / each.point.predicted or None),  # 0: none applies
     "limiter": (_WORD, lambda each: each.point.limiter),
 }
 """Names in a condition: unit and value. `spills` is local memory of a thread, `roofline` the share of it reached."""
@@ -54,7 +54,9 @@ _OPERATORS: Mapping[str, Callable[[Value, Value], bool]] = {
 }
 _SCALES = {name: (size, _NS) for size, name in TIME_UNITS} | {name: (size, _BYTES) for size, name in BYTE_UNITS}
 _SCALES |= {"B": (1, _BYTES), "%": (1, _PERCENT)}
-_TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d*)?(?:e[+-]?\d+)?)\s*(%|[A-Za-z]+)?|([A-Za-z_]\w*)|(==|!=|<=|>=|[<>()])|(\S))")
+_TOKEN = re.compile(
+    r"\s*(?:(\d+(?:\.\d*)?(?:e[+-]?\d+)?)\s*(%|[A-Za-z]+)?|([A-Za-z_]\w*)|(==|!=|<=|>=|[<>()])|(\S))", re.ASCII
+)
 _KEYWORDS = ("and", "or", "not")
 
 
@@ -183,12 +185,12 @@ class _Parser:
         text, number, unit = self.token
         if (number is None and not text.isidentifier()) or text in _KEYWORDS:
             raise self.error("a name or a number")
+        if number is not None and not math.isfinite(number):
+            raise self.error("a finite number")
         self._next()
         if number is not None:
             if unit and unit not in _SCALES:
                 raise unknown_name("unit", unit, _SCALES)
-            if not math.isfinite(number):
-                raise self.error("a finite number")
             scale, kind = _SCALES[unit] if unit else (1, None)
             return _Operand(number * scale, kind)
         if text in _NAMES:

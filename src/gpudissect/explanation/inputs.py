@@ -13,12 +13,21 @@ from gpudissect.explanation.packing import DamagedProfileError
 from gpudissect.explanation.profile import Launch, Profile, read_profile
 from gpudissect.explanation.result import Explanation
 from gpudissect.explanation.trips import executions
-from gpudissect.explanation.user_code import CUDA, PTX, assemble, check_options, read_text, read_user_code
+from gpudissect.explanation.user_code import (
+    CUDA,
+    PTX,
+    assemble,
+    check_options,
+    errors_in_source,
+    read_text,
+    read_user_code,
+)
 from gpudissect.machine_code.device_code import cubins_for, find_kernel, read_device_code, read_embedded_ptx
 from gpudissect.machine_code.kernel import Cubin, Kernel
 from gpudissect.machine_code.lines import UNREADABLE
 from gpudissect.machine_code.names import choose_name
 from gpudissect.machine_code.program import read_program
+from gpudissect.printable import quoted
 from gpudissect.results.model import Result
 
 PROFILE = ".json"
@@ -242,7 +251,7 @@ def _check_name(file: Path, profile: Profile, name: str | None) -> None:
     try:
         choose_name([profile.kernel], name)
     except MachineCodeError:
-        what = f"{file} is a profile of {_short(profile.kernel)}, not of {ascii(name)[:60]}"
+        what = f"{file} is a profile of {_short(profile.kernel)}, not of {quoted(name, 60)}"
         raise UsageError(f"{what}: leave out --kernel, or name the profile of that kernel") from None
 
 
@@ -253,7 +262,8 @@ def _short(name: str) -> str:
 def _assembled(file: Path, kernel: str | None, architecture: str, options: Sequence[str]) -> tuple[Cubin, Kernel]:
     """The machine code of the PTX of a kernel in a file, as a recorded kernel is assembled."""
     code = read_user_code(file, kernel, architecture, options)
-    return find_kernel([assemble(with_source_lines(code.module), architecture, kernel=code.kernel)], code.kernel)
+    with errors_in_source(code, architecture):
+        return find_kernel([assemble(with_source_lines(code.module), architecture, kernel=code.kernel)], code.kernel)
 
 
 def _machine_code_for(
@@ -263,4 +273,5 @@ def _machine_code_for(
     if file.suffix not in (PTX, CUDA):
         return find_kernel(cubins_for(file, architecture) or read_device_code(file), kernel, str(file))
     code = read_user_code(file, kernel, architecture, options)
-    return find_kernel([assemble(code.module.text, architecture, kernel=code.kernel)], code.kernel)
+    with errors_in_source(code, architecture):
+        return find_kernel([assemble(code.module.text, architecture, kernel=code.kernel)], code.kernel)

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from gpudissect.explanation.result import Explanation, Line
-from gpudissect.results.text import clean
+from gpudissect.printable import clean
 
 MIN_EXECUTIONS, MIN_SHARE = 0.001, 0.0005  # below them a number is not shown
 MIN_FOLDED = 3  # instructions of a run that is shown as one row

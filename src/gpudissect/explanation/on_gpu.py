@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from gpudissect.catalogue.compute_capability import SM_REGISTERS
+from gpudissect.child_processes import temporary_folder
 from gpudissect.device.cuda.driver import SIMULATED_HINT, GpuLimits, gpu_limits
 from gpudissect.errors import DeviceError, GpudissectError, KernelFailed, UsageError
 from gpudissect.explanation import jobs
@@ -22,11 +22,12 @@ from gpudissect.explanation.parameters import check_parameters, parameters_of
 from gpudissect.explanation.profile import MAX_BLOCK_THREADS, MAX_PROFILE_BYTES, Launch, Profile
 from gpudissect.explanation.record import finish, prepare
 from gpudissect.explanation.trips import NO_LOOPS
-from gpudissect.explanation.user_code import CUDA, PTX, UserCode, check_options, read_user_code
+from gpudissect.explanation.user_code import CUDA, PTX, UserCode, check_options, errors_in_source, read_user_code
 from gpudissect.explanation.values import Value, arguments_of, check_texts
 from gpudissect.interrupts import uninterrupted
 from gpudissect.machine_code.device_code import find_kernel, read_device_code
 from gpudissect.machine_code.kernel import Kernel
+from gpudissect.printable import quoted
 from gpudissect.results.files import check_apart, check_ending, check_readable, check_writable, write_text
 from gpudissect.results.model import Result
 from gpudissect.units import WARP_SIZE, format_bytes, parse_bytes
@@ -84,8 +85,8 @@ def run_of(
     """
     gpu = gpu_number(device)
     limit_s = DEFAULT_LIMIT_S if limit_s is None else limit_s
-    if not isinstance(limit_s, int | float) or not 0 < limit_s <= MAX_LIMIT_S:
-        raise UsageError(f"a time limit of {ascii(limit_s)[:40]} s: valid: more than 0, up to {MAX_LIMIT_S:.0f}")
+    if not 0 < limit_s <= MAX_LIMIT_S:
+        raise UsageError(f"a time limit of {limit_s:g} s: valid: more than 0, up to {MAX_LIMIT_S:.0f}")
     sizes, threads = _sizes("grid", grid, MAX_GRID), _sizes("block", block, MAX_BLOCK)
     if math.prod(threads) > MAX_BLOCK_THREADS:
         raise UsageError(f"a block of {math.prod(threads)} threads: at most {MAX_BLOCK_THREADS}")
@@ -103,7 +104,7 @@ def gpu_number(device: str | None) -> int:
     index = re.fullmatch(r"cuda:(\d{1,5})", device or "cuda:0")
     if index is not None:
         return int(index[1])
-    name = ascii(device)[:60]
+    name = quoted(device, 60)
     if device is None or not device.startswith("sim:"):
         raise UsageError(f"{name} cannot run a kernel: name a GPU of this machine, such as cuda:0")
     raise UsageError(
@@ -118,7 +119,7 @@ def _sizes(what: str, given: Sizes, maxima: Sequence[int]) -> tuple[int, int, in
     )
     texts = [str(part).strip() for part in parts]
     if not 1 <= len(texts) <= 3 or not all(re.fullmatch(r"[0-9]{1,10}", text, re.ASCII) for text in texts):
-        raise UsageError(f"not a {what}: {ascii(given)[:60]}; write X, X,Y or X,Y,Z")
+        raise UsageError(f"not a {what}: {quoted(given, 60)}; write X, X,Y or X,Y,Z")
     x, y, z = [*map(int, texts), 1, 1][:3]
     for axis, size, maximum in zip("xyz", (x, y, z), maxima, strict=True):
         if not 1 <= size <= maximum:
@@ -180,11 +181,11 @@ def record_on_gpu(
     report = partial(_report, progress)
     report(Step(stage="compile"))
     code = read_user_code(file, kernel, architecture, run.options)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with temporary_folder() as folder:
         report(Step(stage="assemble"))
         arguments = arguments_of(run.arguments, parameters_of(code.module, code.module.function(code.kernel)))
-        plain = prepare(folder, code.module, code.kernel, run.launch, arguments, architecture, run.limit_s)
+        with errors_in_source(code, architecture):
+            plain = prepare(folder, code.module, code.kernel, run.launch, arguments, architecture, run.limit_s)
         check_kernel(plain, run.launch, limits)
         return _measure(folder, run, code, _notes(file, code, plain), report)
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import NoReturn
 
 from gpudissect.errors import PtxError, suggest
+from gpudissect.printable import quoted
 
 MAX_PTX_BYTES = 1 << 25
 MAX_SCOPE_DEPTH = 64
@@ -225,8 +226,11 @@ class _Parser:
                 functions += [function] if function else []
         if not version[0]:
             self._refuse("no .version directive: this is not PTX", 0)
-        if len({function.name for function in functions}) < len(functions):
-            self._refuse("two functions of one name", 0)
+        names = set[str]()
+        for function in functions:
+            if function.name in names:
+                self._refuse(f"a second function named {quoted(function.name, 60)}", function.start)
+            names.add(function.name)
         places = tuple(self.locations)
         return Module(self.text, version[:2], version[2:], target, address_bits, tuple(functions), places)
 
@@ -368,7 +372,7 @@ def _targets(branch: Instruction, scopes: list[Scope]) -> tuple[int, ...]:
     found = [next((s.labels[n] for s in _around(branch, scopes) if n in s.labels), None) for n in names]
     if not found or None in found:
         raise PtxError(
-            f"PTX: a branch to an unknown label: {ascii(branch.opcode + ' ' + ', '.join(branch.operands))[:60]}"
+            f"PTX: a branch to an unknown label: {quoted(branch.opcode + ' ' + ', '.join(branch.operands), 60)}"
         )
     return tuple(index for index in found if index is not None)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from gpudissect.catalogue.compute_capability import MAX_THREAD_REGISTERS, SM_REGISTERS
+from gpudissect.child_processes import end_children
 from gpudissect.errors import UsageError
 from gpudissect.explanation import jobs
 from gpudissect.explanation.arguments import Argument, parse_arguments
@@ -69,7 +70,11 @@ def prepare(
 
     (folder / _PTX).write_text(module.text, encoding="utf-8")
     with ThreadPoolExecutor(len(texts)) as pool:
-        plain, *_ = pool.map(write, texts)
+        try:
+            plain, *_ = pool.map(write, texts)
+        except BaseException:  # the pool waits for its threads, these for ptxas
+            end_children()
+            raise
     job = Job(
         kernel=kernel,
         launch=launch,

@@ -9,7 +9,8 @@ from pathlib import Path
 from gpudissect.explanation.listing import address_of, hottest, opcode_of, place_of, source_of
 from gpudissect.explanation.result import MIN_GAIN, Advice, Explanation, Line, Point
 from gpudissect.machine_code.names import short_name
-from gpudissect.results.text import brief, clean, provenance
+from gpudissect.printable import brief, clean
+from gpudissect.results.text import provenance
 from gpudissect.units import WARP_SIZE, format_bytes, format_bytes_rounded, format_ns
 
 LATENCY = "latency"

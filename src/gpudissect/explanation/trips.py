@@ -4,13 +4,13 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from gpudissect.errors import MachineCodeError, UsageError
+from gpudissect.errors import MachineCodeError, UsageError, unknown_name
 from gpudissect.explanation.counts import Count
 from gpudissect.explanation.mapping import MachineCounts
 from gpudissect.explanation.profile import Launch
 from gpudissect.machine_code.loops import Loop
 from gpudissect.machine_code.program import Program
-from gpudissect.results.text import brief
+from gpudissect.printable import brief, quoted
 
 NO_LOOPS = "none"
 """Stands for no trips: of a kernel without loops."""
@@ -34,13 +34,13 @@ def parse_trips(texts: Sequence[str]) -> dict[str, float]:
             raise UsageError(f"several trip counts in {ascii(text)[:MAX_NAME]}: repeat --trips for each loop")
         name, _, number = text.rpartition("=")
         if not name or not re.fullmatch(r"[0-9.e+]{1,20}", number, re.ASCII):
-            raise UsageError(f"not a trip count: {ascii(text)[:60]}; write LOOP=N, such as kernel.cu:12=1024")
+            raise UsageError(f"not a trip count: {quoted(text, 60)}; write LOOP=N, such as kernel.cu:12=1024")
         if name in found:
             raise UsageError(f"two trip counts of the loop {ascii(name)[1:-1][:MAX_NAME]}: give one")
         try:
             found[name] = float(number)
         except ValueError:
-            raise UsageError(f"not a trip count: {ascii(text)[:60]}; write LOOP=N, such as kernel.cu:12=1024") from None
+            raise UsageError(f"not a trip count: {quoted(text, 60)}; write LOOP=N, such as kernel.cu:12=1024") from None
     return found
 
 
@@ -84,7 +84,7 @@ def _trips_by_loop(program: Program, trips: Mapping[str, float]) -> list[float]:
     found, given = dict[int, float](), dict[int, str]()
     for name, number in trips.items():
         if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= MAX_TRIPS:
-            what = f"trip count {ascii(number)[:40]} of the loop {ascii(name)[1:-1][:MAX_NAME]}"
+            what = f"trip count {quoted(number, 40)} of the loop {ascii(name)[1:-1][:MAX_NAME]}"
             raise UsageError(f"{what}: valid: 0 to {MAX_TRIPS:g}")
         if not loops:
             raise UsageError(f"the machine code has no loops: --trips {NO_LOOPS}")
@@ -160,8 +160,10 @@ def _find(program: Program, name: str) -> int:
         return addresses.index(int(name, 16))
     try:
         return program.loops.find(name)
-    except MachineCodeError as error:
-        raise UsageError(str(error)) from None
+    except MachineCodeError:  # of unrolled loops the name is the line
+        unrolled = {loop: line for line, members in unrolled_loops(program).items() for loop, _ in members}
+        known = list(dict.fromkeys(unrolled.get(n, loop.name) for n, loop in enumerate(program.loops.loops)))
+        raise unknown_name("loop", name, known, ", ".join(known[:MAX_LISTED]) or "none") from None
 
 
 def _addresses(program: Program, loop: Loop) -> tuple[int, int]:

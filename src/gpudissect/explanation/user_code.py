@@ -1,11 +1,12 @@
 """Device code in the file of a user: CUDA C++, PTX, or machine code with the PTX that it was assembled from."""
 
 import re
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpudissect.child_processes import temporary_folder
 from gpudissect.errors import DeviceError, GpudissectError, KernelFailed, MachineCodeError, PtxError, UsageError
 from gpudissect.explanation.ptx import MAX_PTX_BYTES, Module, parse_ptx
 from gpudissect.machine_code.device_code import cubins_for, read_device_code, read_embedded_ptx
@@ -22,17 +23,23 @@ _WITH_SPECIFIC = "compute_90"  # its warpgroup matrix instructions exist for thi
 _NEEDS_SPECIFIC = re.compile(
     r"\bwgmma\.|\bsetmaxnreg\.|\b__CUDA_ARCH_FEAT_SM90_ALL\b"
 )  # what code for sm_90a alone has
-_NEWER = re.compile(r"Unsupported \.version .* current version is '(\d+\.\d+)'")  # of ptxas
+_NEWER = re.compile(r"this ptxas is older .* up to (\d+\.\d+):")
+_PLACE = re.compile(r"^ptxas failed: ptxas (?:kernel\.ptx, line (\d+); )?(?:error|fatal) *: *")
+_TARGET = re.compile(r"sm_(\d+)([af]?)\b")
 
 
 @dataclass(frozen=True)
 class UserCode:
-    """A kernel in PTX, and its machine code if the file has it. `tools` has versions of the compiler and assembler."""
+    """A kernel in PTX, and its machine code if the file has it. `tools` has versions of the compiler and assembler.
+
+    `file` is the name of the file with the PTX if a user wrote it.
+    """
 
     kernel: str
     module: Module = field(repr=False)
     machine_code: bytes | None = field(default=None, repr=False)
     tools: dict[str, str] = field(default_factory=dict)
+    file: str | None = None
 
 
 def read_user_code(file: Path, kernel: str | None, architecture: str, options: Sequence[str] = ()) -> UserCode:
@@ -58,7 +65,45 @@ def read_user_code(file: Path, kernel: str | None, architecture: str, options: S
         raise MachineCodeError(f"{file}: no kernel found: mark it __global__")
     if not names and file.suffix == CUDA:
         raise MachineCodeError(f"{file} has no kernel; a template is compiled for --kernel 'NAME<ARGUMENTS>'")
-    return UserCode(choose_name(names, kernel, str(file)), module, tools=tools | _assembler())
+    if file.suffix == PTX:
+        _check_target(file, module.target, architecture)
+    written = str(file) if file.suffix == PTX else None
+    return UserCode(choose_name(names, kernel, str(file)), module, tools=tools | _assembler(), file=written)
+
+
+def _check_target(file: Path, target: str, architecture: str) -> None:
+    """Raise `UsageError` for PTX from which no machine code of an architecture can be made.
+
+    Code is made for its target and newer ones; for the target alone if it ends in ``a``, for its family if in ``f``.
+    """
+    stated, capability = _TARGET.match(target), int(re.sub(r"\D", "", architecture))
+    if stated is None:
+        return  # ptxas names it
+    lowest = int(stated[1])
+    is_usable = lowest == capability if stated[2] == "a" else lowest <= capability
+    if not is_usable or (stated[2] == "f" and lowest // 10 != capability // 10):
+        raise UsageError(
+            f"{file}: PTX for {stated[0]} does not run on {architecture}: name the result of a GPU that runs it"
+        )
+
+
+@contextmanager
+def errors_in_source(code: UserCode, architecture: str) -> Iterator[None]:
+    """Errors of ptxas in the block name file and line of a user's PTX, of which an edited copy was assembled."""
+    try:
+        yield
+    except MachineCodeError as error:
+        if code.file is None:
+            raise
+        found = error
+        try:
+            assemble(code.module.text, architecture, kernel=code.kernel)
+        except MachineCodeError as plain:
+            found = plain
+        if match := _PLACE.match(str(found)):
+            place = f", line {match[1]}" if match[1] else ""
+            raise PtxError(f"{code.file}{place}: {str(found)[match.end() :]}") from None
+        raise
 
 
 def check_options(file: Path, options: Sequence[str]) -> None:
@@ -76,15 +121,15 @@ def _compile(
     """
     source = read_text(file)
     instance = kernel if kernel is not None and "<" in kernel else None
-    from gpudissect.device.cuda.compile import MissingHeader, compile_ptx, compiler_version
+    from gpudissect.device.cuda.compile import MissingHeader, compile_ptx
 
     virtual = architecture.replace("sm_", "compute_")
     virtual += "a" if virtual == _WITH_SPECIFIC and _NEEDS_SPECIFIC.search(source) else ""
     try:
-        text, lowered = compile_ptx(source, file.name, virtual, [file.parent], options, instance)
+        text, lowered, version = compile_ptx(source, file.name, virtual, [file.parent], options, instance)
         if virtual == _WITH_SPECIFIC and _NEEDS_SPECIFIC.search(text):  # in a header
-            text, lowered = compile_ptx(source, file.name, f"{virtual}a", [file.parent], options, instance)
-        return text, lowered, {"nvrtc": compiler_version()}
+            text, lowered, _ = compile_ptx(source, file.name, f"{virtual}a", [file.parent], options, instance)
+        return text, lowered, {"nvrtc": version}
     except ImportError:
         reason: GpudissectError = DeviceError("NVRTC is missing: pip install '.[cuda13]'")
     except MissingHeader as error:
@@ -98,8 +143,8 @@ def _compile_with_nvcc(file: Path, architecture: str, options: Sequence[str], re
         find_tool("nvcc")
     except MachineCodeError:
         raise reason from None
-    with tempfile.TemporaryDirectory() as name:
-        ptx = Path(name, "kernel.ptx")
+    with temporary_folder() as folder:
+        ptx = folder / "kernel.ptx"
         command = ["-ptx", f"-arch={architecture}", "-lineinfo", "-std=c++17", *options]
         try:
             run_tool("nvcc", [*command, "-o", str(ptx), str(file.resolve())])
@@ -116,7 +161,7 @@ def kernels_of(module: Module) -> list[str]:
 
 def read_text(file: Path) -> str:
     """The text of a file. Raises `UsageError`."""
-    return read_bounded(file, MAX_PTX_BYTES, "source").decode("utf-8", "replace")
+    return read_bounded(file, MAX_PTX_BYTES, "source").decode("utf-8-sig", "replace")
 
 
 def _from_machine_code(file: Path, kernel: str | None, architecture: str) -> UserCode:
@@ -170,10 +215,10 @@ def assemble(ptx: str, architecture: str, max_registers: int | None = None, kern
 
 
 def _assemble(ptx: str, architecture: str, max_registers: int | None, kernel: str | None) -> Cubin:
-    with tempfile.TemporaryDirectory() as name:
-        source, cubin = Path(name, "kernel.ptx"), Path(name, "kernel.cubin")
+    with temporary_folder() as folder:
+        source, cubin = folder / "kernel.ptx", folder / "kernel.cubin"
         source.write_text(ptx, encoding="utf-8")
         limit = [f"-maxrregcount={max_registers}"] if max_registers else []
         limit += ["--entry", kernel] if kernel else []
-        run_tool("ptxas", [f"-arch={architecture}", "-lineinfo", *limit, "-o", cubin.name, source.name], Path(name))
+        run_tool("ptxas", [f"-arch={architecture}", "-lineinfo", *limit, "-o", cubin.name, source.name], folder)
         return read_cubin(cubin.read_bytes())

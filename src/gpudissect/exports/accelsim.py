@@ -12,8 +12,9 @@ from collections.abc import Iterator
 
 from gpudissect.catalogue.compute_capability import schedulers
 from gpudissect.exports.readings import Lookup
+from gpudissect.printable import clean
 from gpudissect.results.model import Finding, Result
-from gpudissect.results.text import bracket, clean, percent, quantity
+from gpudissect.results.text import bracket, percent, quantity
 from gpudissect.units import WARP_SIZE
 
 _POLICIES = {"lru": "L", "fifo": "F"}  # those that the simulator has

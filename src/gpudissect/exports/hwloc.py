@@ -10,8 +10,9 @@ from itertools import count
 
 from gpudissect.errors import UsageError
 from gpudissect.exports.readings import Lookup
+from gpudissect.printable import clean
 from gpudissect.results.model import Result
-from gpudissect.results.text import clean, quantity
+from gpudissect.results.text import quantity
 
 MAX_SMS = 4096
 UNIFIED, DATA, INSTRUCTION = "0", "1", "2"  # hwloc's types of caches

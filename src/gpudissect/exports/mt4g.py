@@ -11,9 +11,9 @@ from typing import Any
 
 from gpudissect.errors import UsageError
 from gpudissect.exports.readings import Lookup, SmLimits, sm_limits
+from gpudissect.printable import clean
 from gpudissect.results.evidence.series import PERCENTILE_SHOWN
 from gpudissect.results.model import Finding, Result
-from gpudissect.results.text import clean
 from gpudissect.units import GIB
 
 _NAMES = {"l1": "L1", "readonly": "Read Only", "texture": "Texture", "constant_l1": "Constant L1"}

@@ -13,8 +13,8 @@ from gpudissect.catalogue.compute_capability import USUAL_BLOCK_THREADS, USUAL_B
 from gpudissect.device_info import Origin
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Status
+from gpudissect.printable import clean
 from gpudissect.results.model import Device, Finding, Result
-from gpudissect.results.text import clean
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS, unit_of
 from gpudissect.workload import Instruction
 

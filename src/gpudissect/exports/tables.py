@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.errors import UsageError
+from gpudissect.printable import clean
 from gpudissect.results.files import check_ending
 from gpudissect.results.model import Number, Result, Value
-from gpudissect.results.text import clean
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Stream, Workload
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
-from gpudissect.results.text import clean
+from gpudissect.printable import clean
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _GROUPED = 100_000  # from here on the digits of numbers are grouped

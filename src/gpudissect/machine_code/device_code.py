@@ -3,10 +3,10 @@
 import os
 import re
 import struct
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from gpudissect.child_processes import temporary_folder
 from gpudissect.errors import MachineCodeError
 from gpudissect.machine_code.elf import MAX_CUBIN_BYTES
 from gpudissect.machine_code.kernel import Cubin, Kernel, choose_kernel, read_cubin
@@ -16,7 +16,7 @@ _ELF = b"\x7fELF"
 _CUDA = (190).to_bytes(2, "little")  # EM_CUDA, in bytes 18 and 19
 _FATBIN = bytes.fromhex("50ed55ba")
 _ARCHIVE = b"!<arch>\n"
-_HOST_HEADER = struct.Struct("<40xQ10xHH2x")  # Elf64_Ehdr: e_shoff, e_shentsize, e_shnum
+_HOST_HEADER = struct.Struct("<18xH20xQ8xHHH2x")  # Elf64_Ehdr: e_machine, e_shoff, e_phnum, e_shentsize, e_shnum
 _ELF_64 = 2
 _PTX_TARGET = re.compile(r"\.sm_(\d{2,3})([af]?)\.ptx$")  # of the name of an extracted file
 _MAX_PTX_FILES = 4096
@@ -59,9 +59,9 @@ def read_embedded_ptx(path: Path, architecture: str) -> tuple[str, ...]:
     None for a cubin. Raises `MachineCodeError` if the file cannot be read.
     """
     capability = int(re.sub(r"\D", "", architecture))
-    with tempfile.TemporaryDirectory() as name:
-        run_tool("cuobjdump", ["-xptx", "all", str(path.resolve())], Path(name))
-        targets = [(file, match) for file in Path(name).iterdir() if (match := _PTX_TARGET.search(file.name))]
+    with temporary_folder() as folder:
+        run_tool("cuobjdump", ["-xptx", "all", str(path.resolve())], folder)
+        targets = [(file, match) for file in folder.iterdir() if (match := _PTX_TARGET.search(file.name))]
         usable = {
             file: (int(match[1]), match[2])
             for file, match in targets
@@ -78,13 +78,15 @@ def find_kernel(cubins: Iterable[Cubin], name: str | None, where: str = "the fil
 
 
 def _check_whole(path: Path) -> None:
-    """Raise `MachineCodeError` for an ELF file of the host that ends before its sections do."""
+    """Raise `MachineCodeError` for an ELF file of the host that is empty or ends before its sections do."""
     with path.open("rb") as file:
         header = file.read(_HOST_HEADER.size)
         size = file.seek(0, os.SEEK_END)
     if len(header) < _HOST_HEADER.size:
         raise MachineCodeError(f"truncated ELF file {path.name!a}: its header is incomplete")
-    place, entry_bytes, count = _HOST_HEADER.unpack(header)
+    machine, place, programs, entry_bytes, count = _HOST_HEADER.unpack(header)
+    if machine == 0 or (header[4] == _ELF_64 and not programs and not count):
+        raise MachineCodeError(f"no device code in {path.name!a}: an ELF file for no machine, or without content")
     if header[4] == _ELF_64 and place + entry_bytes * count > size:
         raise MachineCodeError(
             f"truncated ELF file {path.name!a}: it has {size} bytes and describes {place + entry_bytes * count}"
@@ -93,8 +95,7 @@ def _check_whole(path: Path) -> None:
 
 def _embedded_cubins(path: Path, architecture: str | None) -> tuple[Cubin, ...]:
     chosen = ["-arch", architecture] if architecture else []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with temporary_folder() as folder:
         try:
             run_tool("cuobjdump", [*chosen, "-xelf", "all", str(path.resolve())], folder)
         except MachineCodeError as error:

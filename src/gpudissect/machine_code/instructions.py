@@ -7,15 +7,16 @@ agrees with compiled code of sm_75 to sm_120 (tests).
 
 import json
 import re
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpudissect.child_processes import temporary_folder
 from gpudissect.errors import MachineCodeError
 from gpudissect.machine_code.kernel import INSTRUCTION_BYTES, Cubin, Kernel
 from gpudissect.machine_code.lines import Line, source_lines
 from gpudissect.machine_code.tools import run_tool
+from gpudissect.printable import quoted
 
 NO_BARRIER = 7
 BARRIERS = 6
@@ -64,10 +65,10 @@ def read_instructions(cubin: Cubin, kernel: Kernel, lines: Mapping[int, Line] | 
     Starts nvdisasm. Raises `MachineCodeError` if it is missing, fails, or does not agree with the code, and what
     `source_lines` raises.
     """
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(cubin.data)
-        file.flush()
-        output = run_tool("nvdisasm", ["-json", "-fun", str(kernel.symbol), file.name])
+    with temporary_folder() as folder:
+        file = folder / "kernel.cubin"
+        file.write_bytes(cubin.data)
+        output = run_tool("nvdisasm", ["-json", "-fun", str(kernel.symbol), file.name], folder)
     return decode(kernel, _listing(output, kernel), source_lines(cubin, kernel) if lines is None else lines)
 
 
@@ -76,7 +77,7 @@ def decode(kernel: Kernel, listing: list[Any], lines: Mapping[int, Line]) -> tup
     if len(listing) * INSTRUCTION_BYTES != len(kernel.code):
         count = len(kernel.code) // INSTRUCTION_BYTES
         raise MachineCodeError(
-            f"nvdisasm printed {len(listing)} instructions of {ascii(kernel.name)[:60]}, not {count}: {_VERSION}"
+            f"nvdisasm printed {len(listing)} instructions of {quoted(kernel.name, 60)}, not {count}: {_VERSION}"
         )
     try:
         return tuple(_instructions(kernel.code, listing, lines))
@@ -117,4 +118,4 @@ def _listing(output: bytes, kernel: Kernel) -> list[Any]:
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise MachineCodeError(f"nvdisasm printed no instructions in JSON: {_VERSION}") from error
     except StopIteration:
-        raise MachineCodeError(f"nvdisasm printed no instructions of {ascii(kernel.name)[:60]}") from None
+        raise MachineCodeError(f"nvdisasm printed no instructions of {quoted(kernel.name, 60)}") from None

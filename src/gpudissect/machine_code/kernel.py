@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from gpudissect.errors import MachineCodeError
 from gpudissect.machine_code.elf import ElfFile, read_elf
 from gpudissect.machine_code.names import choose_name, short_name
+from gpudissect.printable import quoted
 
 INSTRUCTION_BYTES = 16  # Volta and later
 RESERVED_SHARED_BYTES = 1024
@@ -110,7 +111,7 @@ def _kernel(
     own = _attributes(file.content(f".nv.info.{symbol.name}"))
     if not section.content or len(section.content) % INSTRUCTION_BYTES:
         size = len(section.content)
-        raise MachineCodeError(f"damaged cubin: kernel {ascii(symbol.name)[:60]} has {size} bytes of code")
+        raise MachineCodeError(f"damaged cubin: kernel {quoted(symbol.name, 60)} has {size} bytes of code")
     shared = file.section(f".nv.shared.{symbol.name}")
     shared_bytes = max(0, shared.size - reserved) if shared else 0
     if shared_bytes > MAX_SHARED_BYTES:

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from gpudissect.errors import MachineCodeError, suggest
+from gpudissect.printable import quoted
 
 MAX_MANGLED, MAX_SUBSTITUTIONS = 1000, 30  # characters; references, of which each may double what is demangled
 _SUBSTITUTION = re.compile(r"[ST][0-9A-Z]*_")
@@ -70,13 +71,13 @@ def choose_name(names: Iterable[str], name: str | None, where: str = "the file")
         return matches[0]
     listed = _listing(matches or known)
     if matches:
-        called = f" called {ascii(name)[:40]}" if name else ""
+        called = f" called {quoted(name, 40)}" if name else ""
         raise MachineCodeError(
             f"{where} has {len(matches)} kernels{called}; choose one with --kernel: {_joined(listed)}"
         )
     similar = suggest(str(name), listed) or suggest(str(name), known)
     hint = f"did you mean {' or '.join(similar)}?" if similar else f"valid: {_joined(listed)}"
-    raise MachineCodeError(f"no such kernel: {ascii(name)[:40]}; {hint}")
+    raise MachineCodeError(f"no such kernel: {quoted(name, 40)}; {hint}")
 
 
 def _forms(mangled: str) -> set[str]:

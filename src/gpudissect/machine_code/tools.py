@@ -4,21 +4,18 @@ They read files of strangers, so their time, memory and output are limited.
 """
 
 import os
-import resource
+import re
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from gpudissect.child_processes import MEMORY_LIMIT, run_limited
 from gpudissect.errors import MachineCodeError
 
-TIME_LIMIT_S = 120
-_MEMORY_LIMIT_BYTES = 8 << 30
-_FILE_LIMIT_BYTES = 1 << 30
+_NEWER = re.compile(r"Unsupported \.version .* current version is '(\d+\.\d+)'")  # of ptxas
+_MAX_MESSAGE_BYTES = 10_000
 _TOOLKIT = "/usr/local/cuda"  # where a toolkit is, unless CUDA_HOME names another folder
 _FAILURES = {"nvcc": "cannot compile the source", "ptxas": "cannot assemble the PTX"}
 _UNREADABLE = "cannot read the device code"
@@ -41,34 +38,25 @@ def find_tool(name: str) -> str:
 def run_tool(name: str, arguments: Sequence[str], folder: Path | None = None) -> bytes:
     """Standard output of a binary utility run in `folder`.
 
-    Raises `MachineCodeError` if it fails, runs longer than `TIME_LIMIT_S`, or its output exceeds the limit.
+    Raises `MachineCodeError` if it fails or exceeds a limit of `run_limited`.
     """
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as messages:
-        process = subprocess.Popen(
-            [find_tool(name), *arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=messages, cwd=folder
-        )
-        with suppress(OSError, ValueError):  # it has ended already, or a lower limit holds
-            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (_FILE_LIMIT_BYTES, _FILE_LIMIT_BYTES))
-            resource.prlimit(process.pid, resource.RLIMIT_AS, (_MEMORY_LIMIT_BYTES, _MEMORY_LIMIT_BYTES))
-        try:
-            code = process.wait(TIME_LIMIT_S)
-        except subprocess.TimeoutExpired as error:
-            raise MachineCodeError(f"{name} did not finish within {TIME_LIMIT_S} s") from error
-        finally:
-            process.kill()
-            process.wait()
-        for file in (output, messages):
-            file.seek(0)
-        if code:
-            lines = messages.read(10_000).decode("ascii", "backslashreplace").splitlines()
-            reason = " ".join(_reason(lines, code).split())
-            raise MachineCodeError(f"{name} {_FAILURES.get(name, _UNREADABLE)}: {ascii(reason)[1:-1][:200]}")
-        return output.read()
+    try:
+        ended = run_limited([find_tool(name), *arguments], folder=folder)
+    except TimeoutError as error:
+        raise MachineCodeError(f"{name} took {error}: give a smaller file") from None
+    if ended.code:
+        lines = ended.messages[:_MAX_MESSAGE_BYTES].decode("ascii", "backslashreplace").splitlines()
+        reason = ascii(" ".join(_reason(lines).split()))[1:-1][:200]
+        if ended.code < 0 or "memory" in reason:
+            reason = f"it crashed, or needed more than {MEMORY_LIMIT} of memory"
+        what = f"{name} {_FAILURES.get(name, _UNREADABLE)}"
+        raise MachineCodeError(f"{what}: {reason}" if reason else f"{name} failed (exit code {ended.code})")
+    return ended.output
 
 
-def _reason(lines: Sequence[str], code: int) -> str:
+def _reason(lines: Sequence[str]) -> str:
     """The message that says why a tool failed: the first one of an error, but for the summary that follows it."""
-    if any("Unsupported .version" in line for line in lines):
-        return f"this ptxas is older than the compiler that wrote the PTX: {_INSTALL}"
+    if newest := next(filter(None, map(_NEWER.search, lines)), None):
+        return f"this ptxas is older than the compiler that wrote the PTX, and reads up to {newest[1]}: {_INSTALL}"
     errors = [line for line in lines if ("error" in line or "fatal" in line) and "aborted due to" not in line]
-    return next(iter(errors or lines), f"exit code {code}")
+    return next(filter(str.strip, errors or lines), "")

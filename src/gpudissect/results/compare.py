@@ -13,9 +13,10 @@ from itertools import combinations
 
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Status
+from gpudissect.printable import brief, clean
 from gpudissect.results.folded import rounded, rounded_range
 from gpudissect.results.model import Finding, Result
-from gpudissect.results.text import bracket, brief, clean, title_of
+from gpudissect.results.text import bracket, title_of
 from gpudissect.results.verdict import equality
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS, LIST_INDEX
 

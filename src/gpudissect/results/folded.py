@@ -3,8 +3,9 @@
 import math
 
 from gpudissect.estimate import Status
+from gpudissect.printable import brief, cut
 from gpudissect.results.model import Finding, Published
-from gpudissect.results.text import DECIMAL_PREFIXES, MAX_UNIT_LENGTH, brief, cut, quantity
+from gpudissect.results.text import DECIMAL_PREFIXES, MAX_UNIT_LENGTH, quantity
 from gpudissect.units import BYTE_UNITS
 
 DIGITS = 3  # significant ones

@@ -1,4 +1,4 @@
-"""Values as text, with units; titles of elements; text from files and drivers without control characters."""
+"""Values as text, with units; titles of elements."""
 
 import tomllib
 from collections import Counter
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Value
+from gpudissect.printable import brief, clean
 from gpudissect.units import format_bytes
 
 DECIMAL_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -41,23 +42,6 @@ SPECTRUM = {
 def words(attribute: str) -> str:
     """An attribute in words."""
     return SPECTRUM.get(attribute) or attribute.replace("_", " ").replace(" sm", " SM")
-
-
-def clean(text: str) -> str:
-    """One printable line: control characters, escapes, bidirectional marks and newlines are shown, not obeyed."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def cut(text: str, max_length: int, mark: str = " …") -> str:
-    """The text, or its beginning with a mark where it is too long."""
-    return text if len(text) <= max_length else f"{text[: max_length - len(mark)].rstrip()}{mark}"
-
-
-def brief(text: str, max_length: int) -> str:
-    """A text of unknown origin, printable and no longer than that."""
-    return cut(clean(text[: max_length + 1]), max_length)
 
 
 def provenance(origin: Origin, recorded: Origin | None) -> str:

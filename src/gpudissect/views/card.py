@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from functools import cache
 
 from gpudissect.errors import UsageError
+from gpudissect.printable import brief, clean, cut
 from gpudissect.results.model import Result
 from gpudissect.results.summary import Summary, summarize
-from gpudissect.results.text import brief, clean, cut, provenance
+from gpudissect.results.text import provenance
 from gpudissect.views.page.about import facts
 from gpudissect.views.page.findings import MAX_NAME_LENGTH
 from gpudissect.views.page.hierarchy import hierarchy, light_style, place

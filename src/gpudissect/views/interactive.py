@@ -13,12 +13,13 @@ from gpudissect.errors import UsageError, suggest
 from gpudissect.estimate import Status
 from gpudissect.explanation import result as explanation
 from gpudissect.explanation import sentences
+from gpudissect.printable import clean
 from gpudissect.results import compare, model, predict
 from gpudissect.results.files import check_ending, write_text
 from gpudissect.results.folded import folded
 from gpudissect.results.model import Items
 from gpudissect.results.summary import Summary, summarize
-from gpudissect.results.text import clean, percent, provenance
+from gpudissect.results.text import percent, provenance
 from gpudissect.results.verdict import Verdict
 from gpudissect.views.notebook import comparison_html, explanation_html, findings_html, picture, result_html
 from gpudissect.views.terminal.compare_table import names_of, print_comparison, value_of

@@ -8,10 +8,11 @@ from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
 from gpudissect.explanation import sentences
 from gpudissect.explanation.result import Explanation
+from gpudissect.printable import cut
 from gpudissect.results.compare import Comparison, Outcome
 from gpudissect.results.model import Finding, Result
 from gpudissect.results.summary import summarize
-from gpudissect.results.text import bracket, cut, percent, provenance, published_words, quantity
+from gpudissect.results.text import bracket, percent, provenance, published_words, quantity
 from gpudissect.views.page.about import latency_hiding
 from gpudissect.views.page.explanation import answers
 from gpudissect.views.page.hierarchy import hierarchy_file

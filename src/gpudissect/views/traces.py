@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.device_info import DeviceInfo
+from gpudissect.printable import clean
 from gpudissect.results.evidence.series import access_map
 from gpudissect.results.evidence.shapes import make_series
 from gpudissect.results.files import check_ending, write_bytes
 from gpudissect.results.model import Series
-from gpudissect.results.text import clean, provenance, quantity
+from gpudissect.results.text import provenance, quantity
 from gpudissect.trace import Trace
 from gpudissect.units import WARP_SIZE, cycles_to_ns
 from gpudissect.workload import Chase, Explicit, Launch, Mix, Stream, Timing, Workload

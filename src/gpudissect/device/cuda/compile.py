@@ -5,8 +5,10 @@ of its own release or older (and no test has read what the driver makes of PTX).
 """
 
 import hashlib
+import json
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -15,15 +17,21 @@ from importlib.util import find_spec
 from pathlib import Path as FilePath
 
 from gpudissect.cache_folder import cache_folder, private_folder
+from gpudissect.child_processes import MEMORY_LIMIT, run_limited
+from gpudissect.device.cuda import compile_process
 from gpudissect.device.cuda.mix.patches import patched
 from gpudissect.errors import DeviceError, KernelFailed, UsageError
+from gpudissect.printable import quoted
 
 KERNELS = FilePath(__file__).parent / "kernels"
 Code = tuple[str, ...]
 """What a cubin is compiled of: a source in ``kernels/``, and macros."""
 _STANDARD = "c++17"
 _DIGEST_BYTES = 32  # of SHA-256
-_NO_HEADER = "cannot open source file"
+_NO_HEADER = re.compile(
+    r'(?:cannot|could not) open source file "[^"]*"(?!:)'
+)  # after a colon: why an existing one is not read
+_NO_NVRTC = "the CUDA run-time compiler (libnvrtc) was not found: pip install '.[cuda13]'"
 _CCCL = re.compile(r'source file "(nv|cuda|cub|thrust)/')  # headers of CCCL, which cooperative_groups.h includes
 _MAX_ERRORS, _ERROR_CHARACTERS = 3, 200  # of a user's source that does not compile
 _OWN_OPTIONS = (
@@ -57,39 +65,38 @@ def compile_ptx(
     folders: Sequence[FilePath] = (),
     options: Sequence[str] = (),
     instance: str | None = None,
-) -> tuple[str, str | None]:
+) -> tuple[str, str | None, str]:
     """The PTX of a CUDA source of a user for a virtual architecture such as ``compute_90``, with its source lines.
 
     `folders` are searched for files that it includes, after them those of the toolkit. `options` are NVRTC's. The
-    `instance` of a template, such as ``scale<float>``, is compiled too; its mangled name is the second result. Raises
-    `KernelFailed` with the first errors (`MissingHeader` for a file that is not found), `UsageError` for options that
-    are set here. Needs no GPU and no driver.
-    """
-    from cuda.bindings import nvrtc
+    `instance` of a template, such as ``scale<float>``, is compiled too; its mangled name is the second result, the
+    version of NVRTC the third. NVRTC runs in a process with limits. Needs no GPU and no driver.
 
-    compiler_version()  # raises without NVRTC
+    Raises `KernelFailed` with the first errors (`MissingHeader` for a file that does not exist), or if NVRTC crashes or
+    exceeds a limit; `UsageError` for options that are set here; `ImportError` or `DeviceError` without NVRTC.
+    """
+    if find_spec("cuda.bindings") is None:
+        raise ImportError("cuda.bindings")
     if wrong := next((option for option in options if option.startswith(_OWN_OPTIONS)), None):
-        raise UsageError(f"the option {ascii(wrong)[:60]} is not for a kernel to explain: leave it out")
-    _, program = nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), 0, [], [])
+        raise UsageError(f"the option {quoted(wrong, 60)} is not for a kernel to explain: leave it out")
     command = [f"-arch={arch}", "-lineinfo", *options]
     command += [] if any("-std" in option for option in options) else [f"--std={_STANDARD}"]
     command += [f"-I{folder}" for folder in (*folders, *_toolkit_headers())]
+    job = json.dumps({"source": source, "name": name, "command": command, "instance": instance}).encode()
     try:
-        if instance is not None:
-            nvrtc.nvrtcAddNameExpression(program, instance.encode())
-        (status,) = nvrtc.nvrtcCompileProgram(program, len(command), [os.fsencode(option) for option in command])
-        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            log = bytearray(nvrtc.nvrtcGetProgramLogSize(program)[1])
-            nvrtc.nvrtcGetProgramLog(program, log)
-            reason = first_errors(log.decode("utf-8", "replace")) or status.name
-            kind = MissingHeader if _NO_HEADER in reason else KernelFailed
-            raise kind(f"{name} did not compile for {arch}: {reason}")
-        ptx = bytearray(nvrtc.nvrtcGetPTXSize(program)[1])
-        nvrtc.nvrtcGetPTX(program, ptx)
-        lowered = nvrtc.nvrtcGetLoweredName(program, instance.encode())[1].decode() if instance is not None else None
-        return ptx.rstrip(b"\0").decode().replace(f'"{os.getcwd()}{os.sep}', '"'), lowered
-    finally:
-        nvrtc.nvrtcDestroyProgram(program)
+        ended = run_limited([sys.executable, "-P", compile_process.__file__], given=job)
+    except TimeoutError as error:
+        raise KernelFailed(f"compiling {name} took {error}: give a smaller source, or its cubin or PTX") from None
+    if ended.code:
+        raise KernelFailed(f"the compiler failed on {name}: it crashed, or needed more than {MEMORY_LIMIT} of memory")
+    answer = json.loads(ended.output)
+    if answer.get("missing"):
+        raise DeviceError(_NO_NVRTC)
+    if "log" in answer:
+        reason = first_errors(answer["log"]) or answer["status"]
+        kind = MissingHeader if _NO_HEADER.search(reason) else KernelFailed
+        raise kind(f"{name} did not compile for {arch}: {reason}")
+    return answer["ptx"].replace(f'"{os.getcwd()}{os.sep}', '"'), answer["lowered"], answer["version"]
 
 
 def first_errors(log: str) -> str:
@@ -97,7 +104,7 @@ def first_errors(log: str) -> str:
     lines = [line.strip() for line in log.rstrip("\0").splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line] or lines
     text = "; ".join(ascii(line)[1:-1][:_ERROR_CHARACTERS] for line in errors[:_MAX_ERRORS])
-    if _NO_HEADER in text:
+    if _NO_HEADER.search(text):
         hint = "NVRTC has no headers of the host: name a folder with --compile-option=-IDIR, or leave them out"
         text += "; pip install nvidia-cuda-cccl" if _CCCL.search(text) else f"; {hint}"
     return text
@@ -121,8 +128,7 @@ def compiler_version() -> str:
     try:
         _, major, minor = nvrtc.nvrtcVersion()
     except RuntimeError as error:
-        message = "the CUDA run-time compiler (libnvrtc) was not found: pip install '.[cuda13]'"
-        raise DeviceError(message) from error
+        raise DeviceError(_NO_NVRTC) from error
     return f"{major}.{minor}"
 
 

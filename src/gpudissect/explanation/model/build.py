@@ -30,8 +30,8 @@ from gpudissect.explanation.sentences import MAX_NAME_LENGTH
 from gpudissect.explanation.source import Sources, sources_of
 from gpudissect.explanation.trips import NOTE
 from gpudissect.machine_code.program import Program, read_program
+from gpudissect.printable import brief
 from gpudissect.results.model import Result
-from gpudissect.results.text import brief
 from gpudissect.units import WARP_SIZE, format_bytes
 
 ERROR = 0.3

@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gpudissect.errors import UsageError
+from gpudissect.printable import brief, clean
 from gpudissect.results.machine import CURVES, KINDS, machine_of
 from gpudissect.results.model import ElementPrediction, PathPrediction, Result
-from gpudissect.results.text import brief, clean, percent, quantity, title_of, words
+from gpudissect.results.text import percent, quantity, title_of, words
 from gpudissect.views.page.findings import value_text
 from gpudissect.views.page.markup import Child, Markup, scrolling, table, tag
 from gpudissect.views.terminal.hiding import (

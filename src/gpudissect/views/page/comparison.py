@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
+from gpudissect.printable import brief
 from gpudissect.results.compare import Comparison, Outcome, Row, letter
 from gpudissect.results.model import Finding
-from gpudissect.results.text import bracket, brief, provenance, title_of, words
+from gpudissect.results.text import bracket, provenance, title_of, words
 from gpudissect.views.page.about import caution, facts
 from gpudissect.views.page.hierarchy import hierarchy
 from gpudissect.views.page.markup import Child, Markup, document, scrolling, tag

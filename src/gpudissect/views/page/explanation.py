@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from gpudissect.device_info import Origin
 from gpudissect.explanation import listing, sentences
 from gpudissect.explanation.result import Explanation, Line
-from gpudissect.results.text import brief, cut
+from gpudissect.printable import brief, cut
 from gpudissect.units import format_ns
 from gpudissect.views.page.figures import Budget, Plots
 from gpudissect.views.page.markup import Child, Markup, document, scrolling, table, tag

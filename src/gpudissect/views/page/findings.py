@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpudissect.estimate import Status
+from gpudissect.printable import brief, cut
 from gpudissect.results.folded import folded, folded_published, rounded, rounded_range
 from gpudissect.results.model import Finding, Published, Value
 from gpudissect.results.scope import warps_share
-from gpudissect.results.text import bracket, brief, cut, percent, quantity, words
+from gpudissect.results.text import bracket, percent, quantity, words
 from gpudissect.results.verdict import Verdict
 from gpudissect.simulation.cache.geometry import RANDOM_POLICIES, PolicyKind
 from gpudissect.units import GIB

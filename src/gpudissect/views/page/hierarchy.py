@@ -14,10 +14,11 @@ from functools import cache
 from importlib.resources import files
 
 from gpudissect.estimate import Status
+from gpudissect.printable import brief
 from gpudissect.results.folded import folded, rounded
 from gpudissect.results.model import Result
 from gpudissect.results.summary import summarize
-from gpudissect.results.text import brief, provenance, title_of
+from gpudissect.results.text import provenance, title_of
 from gpudissect.views.page.findings import BRIEF, MAX_NAME_LENGTH, value_text
 from gpudissect.views.page.markup import Markup, tag
 from gpudissect.views.plots.standalone import with_light_colours

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from gpudissect.results.text import clean
+from gpudissect.printable import clean
 
 _VOID = frozenset({"meta", "input", "br", "hr", "link", "img"})
 _EMPTY_SVG = frozenset({"path", "line", "rect", "circle", "use"})

@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from gpudissect.printable import brief, cut
 from gpudissect.results.folded import folded, folded_published, rounded
 from gpudissect.results.model import Finding, Result
 from gpudissect.results.summary import Level, Remark, Summary, Tlb
-from gpudissect.results.text import brief, cut, title_of, words
+from gpudissect.results.text import title_of, words
 from gpudissect.views.page.markup import Child, Markup, table, tag
 
 MAX_REASON_LENGTH, MAX_SOURCE_LENGTH = 160, 18  # characters; the finding has all of them

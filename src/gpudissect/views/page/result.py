@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from gpudissect.device_info import Origin
+from gpudissect.printable import brief, clean
 from gpudissect.results.machine import CURVES
 from gpudissect.results.model import Finding, Result, Series
 from gpudissect.results.summary import summarize
-from gpudissect.results.text import brief, clean, provenance, title_of
+from gpudissect.results.text import provenance, title_of
 from gpudissect.views.page import about, findings
 from gpudissect.views.page.figures import Budget, Plots
 from gpudissect.views.page.findings import MAX_NAME_LENGTH

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from gpudissect.catalogue.compute_capability import MAX_SM_THREADS
+from gpudissect.printable import brief
 from gpudissect.results.model import Series
-from gpudissect.results.text import brief, title_of
+from gpudissect.results.text import title_of
 from gpudissect.views.plots.figure import MAX_GROUPS, Column, Figure, Kind, is_finite
 
 MAX_POINTS = 4000

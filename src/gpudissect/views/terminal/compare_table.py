@@ -9,10 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gpudissect.printable import brief, clean, cut
 from gpudissect.results.compare import Comparison, Outcome, Row, letter
 from gpudissect.results.folded import DIGITS, folded
 from gpudissect.results.model import Finding, Result
-from gpudissect.results.text import brief, clean, cut, provenance, quantity
+from gpudissect.results.text import provenance, quantity
 from gpudissect.views.terminal.layout import first_fitting, print_table
 from gpudissect.vocabulary import LIST_INDEX
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from gpudissect.explanation import listing, sentences
 from gpudissect.explanation.result import Explanation, Line, Point
-from gpudissect.results.text import clean
+from gpudissect.printable import clean
 from gpudissect.units import WARP_SIZE, format_bytes, format_ns
 from gpudissect.views.terminal.layout import fitting_table, print_table
 

@@ -6,10 +6,11 @@ from itertools import groupby
 from rich.text import Text
 
 from gpudissect.catalogue.compute_capability import dense_matrix_peak
+from gpudissect.printable import clean
 from gpudissect.results.folded import folded, folded_published
 from gpudissect.results.model import Finding
 from gpudissect.results.scope import FROM_MEMORY, WARPS_SHARE, warps_share
-from gpudissect.results.text import clean, words
+from gpudissect.results.text import words
 from gpudissect.results.verdict import Verdict
 from gpudissect.vocabulary import ACCESSES, INSTRUCTIONS
 from gpudissect.workload import MATRIX_NAMES

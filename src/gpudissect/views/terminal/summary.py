@@ -7,10 +7,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gpudissect.printable import clean, cut
 from gpudissect.results.folded import folded, rounded
 from gpudissect.results.model import Finding, Prediction
 from gpudissect.results.summary import Level, Remark, Summary, Tlb
-from gpudissect.results.text import clean, cut, percent, title_of
+from gpudissect.results.text import percent, title_of
 from gpudissect.views.terminal.layout import first_fitting, print_table
 
 MAX_REMARKS = 2  # differences from published values, and as many uncertain attributes

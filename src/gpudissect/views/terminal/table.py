@@ -10,11 +10,12 @@ from rich.text import Text
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
+from gpudissect.printable import brief, clean, cut
 from gpudissect.results.folded import folded, folded_published, rounded
 from gpudissect.results.model import Finding, Prediction, Result
 from gpudissect.results.scope import scopes
 from gpudissect.results.summary import CONFIDENT, summarize
-from gpudissect.results.text import SPECTRUM, bracket, brief, clean, cut, percent, provenance, quantity, words
+from gpudissect.results.text import SPECTRUM, bracket, percent, provenance, quantity, words
 from gpudissect.results.verdict import Verdict
 from gpudissect.views.terminal import hiding, instructions
 from gpudissect.views.terminal.layout import fitting_table, print_table

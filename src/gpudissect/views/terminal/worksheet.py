@@ -2,8 +2,8 @@
 
 import json
 
+from gpudissect.printable import clean
 from gpudissect.results.predict import MixPrediction
-from gpudissect.results.text import clean
 
 
 def to_text(prediction: MixPrediction) -> str:
