@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from gpudissect.device.cuda.compile import compile_ptx
 from gpudissect.explanation.instrument import with_source_lines
 from gpudissect.explanation.mapping import map_counts
+from gpudissect.explanation.model.assembled import as_assembled, by_instruction
 from gpudissect.explanation.model.requests import LINE, SECTOR, Requests, bank_passes, distinct
-from gpudissect.explanation.model.traffic import Accessed, SampledWarp, Traffic, as_assembled, by_instruction
+from gpudissect.explanation.model.traffic import Accessed, SampledWarp, Traffic
 from gpudissect.explanation.model.walk import walk
 from gpudissect.explanation.profile import read_profile
 from gpudissect.explanation.ptx import Module, parse_ptx

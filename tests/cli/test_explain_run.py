@@ -169,12 +169,12 @@ def test_with_trips_nothing_is_run(on_fake, gpudissect, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "fact"),
     [
-        ({"grid": 65536.5}, "not a grid: 65536.5"),
+        ({"grid": 65536.5}, "grid must be a whole number"),
         ({"block": None}, "grid requires block"),
-        ({"shared": 1.5}, "not a number of bytes: 1.5"),
-        ({"limit": "5"}, "time limit of '5'"),
+        ({"shared": 1.5}, "shared must be a number of bytes"),
+        ({"limit": "5"}, "limit must be a number of seconds"),
         ({"machine": ()}, "add --machine"),
-        ({"machine": None}, "add --machine"),
+        ({"machine": None}, "machine must be a result"),
     ],
 )
 def test_wrong_values_in_python_are_refused(on_fake, options, fact):

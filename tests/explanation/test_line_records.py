@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpudissect.explanation.insertion import Access
-from gpudissect.explanation.line_records import LineRecords, pack, thinned
+from gpudissect.explanation.line_records import BehindL1, LineRecords, pack, thinned
 from gpudissect.explanation.line_sample import LineSampled
 from gpudissect.explanation.packing import DamagedProfileError
 from gpudissect.explanation.reuse import L2, Requests
@@ -35,6 +35,26 @@ def test_a_kernel_that_streams_hits_only_what_fits_the_l2():
     found = packed(START + 32 * np.arange(1 << 15))  # 1 MiB
     assert found.behind_l1(0, L2(2 << 20, 32, (0,)))[3][:2] == (0, 0)
     assert found.behind_l1(0, L2(1 << 19, 32, (0,)))[3][:2] == (1, 32)
+
+
+@pytest.mark.parametrize(
+    ("counted", "memory"),
+    [(1000, 0.4), (1100, 0.4), (2000, 0.4 * (0.5 + 0.2)), (500, 0.4 * (2 - 0.2)), (100, 1.0)],
+)
+def test_lines_that_are_missing_from_the_sample_hit(counted, memory):
+    """100 sampled lines: twice their standard error is 20 %. A share from memory is at most 1."""
+    found = BehindL1(memory=0.4, memory_bytes=16.0, sectors=1000.0, lines=100).of_all(counted)
+    assert found.memory == pytest.approx(memory)
+    assert found.memory_bytes == pytest.approx(40 * memory)
+
+
+def test_a_sample_that_was_cut_keeps_its_share():
+    assert BehindL1(0.4, 16.0, sectors=1000.0).of_all(5000.0).memory == pytest.approx(0.4)
+
+
+def test_the_sample_counts_sectors_and_lines():
+    found = packed(START + 32 * np.arange(1 << 12)).behind_l1(0, L2(1 << 10, 64, (0,)))[3]
+    assert (found.sectors, found.lines) == (1 << 12, 1 << 10)
 
 
 def test_a_lone_sector_fetches_its_neighbour():

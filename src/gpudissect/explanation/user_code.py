@@ -24,7 +24,7 @@ _NEEDS_SPECIFIC = re.compile(
     r"\bwgmma\.|\bsetmaxnreg\.|\b__CUDA_ARCH_FEAT_SM90_ALL\b"
 )  # what code for sm_90a alone has
 _NEWER = re.compile(r"this ptxas is older .* up to (\d+\.\d+):")
-_PLACE = re.compile(r"^ptxas failed: ptxas (?:kernel\.ptx, line (\d+); )?(?:error|fatal) *: *")
+_PLACE = re.compile(r"^ptxas cannot assemble the PTX: ptxas (?:kernel\.ptx, line (\d+); )?(?:error|fatal) *: *")
 _TARGET = re.compile(r"sm_(\d+)([af]?)\b")
 
 

@@ -54,6 +54,15 @@ def test_steps_have_the_cycles_of_tags_and_the_share_that_makes_requests():
     assert (steps[1].tag_interval, steps[1].predicated_on) == (0, 1)
 
 
+@pytest.mark.parametrize(("scope", "least"), [("CTA", 1), ("GPU", 690), ("SYS", 1300)])
+def test_a_fence_stalls_a_warp_by_its_scope(scope, least):
+    program = TWO_LOADS.program
+    fence = replace(program.instructions[0], opcode="MEMBAR", modifiers=("SC", scope))
+    changed = replace(program, flow=replace(program.flow, instructions=(fence, *program.instructions[1:])))
+    (step, *_) = steps_of(changed, TWO_LOADS.costs, {}, CARD)
+    assert least <= step.stall < 1.2 * least + 20
+
+
 def test_a_store_has_its_sampled_sectors_and_all_that_it_writes():
     """It goes on to the L2, whatever the L1 holds."""
     found = assessment((LOAD, "", LOAD_LINE), (STORE, "", STORE_LINE), loading=WARPS)

@@ -63,6 +63,8 @@ def test_each_opcode_has_a_pipe_and_an_interval(opcode):
         ("LDG.E", "lsu", 1.0, True),
         ("HMMA.16816.F32", "tensor", 1.5, True),
         ("HMMA.1688.F32.TF32", "tensor", 1.5, True),
+        ("DMMA.8x8x4", "tensor", 4.0, True),
+        ("REDUX.SUM", "adu", 2.0, True),
     ],
 )
 def test_costs_are_those_measured_on_an_h200(mnemonic, pipe, interval, measured):

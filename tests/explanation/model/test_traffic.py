@@ -1,6 +1,7 @@
 """Requests of accesses whose addresses are known."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 from gpudissect.explanation.line_records import BehindL1
 from gpudissect.explanation.model.requests import TAG_BANKS, Requests, of_floats
 from gpudissect.explanation.model.traffic import (
+    COMPLETED_STORE,
+    RANDOM_STORE,
     Accessed,
     SampledWarp,
     Traffic,
@@ -235,6 +238,24 @@ def test_lone_words_written_to_memory_take_longer_than_loads_unless_they_meet_in
     assert alone.dram_bytes == pytest.approx(2.4 * load.dram_bytes)
     met = with_l2(Traffic([STORE], [warp(random)]).outside[0], BehindL1(0.5, 16.0), CARD)
     assert met.random == 1
+
+
+def test_stores_that_fill_sectors_together_take_less_than_lone_ones():
+    """Two stores of 16 bytes fill a sector of each lane; without the second the sector stays partial."""
+    first, second = Accessed(2, "global", "store", 16), Accessed(3, "global", "store", 16)
+    random = np.random.default_rng(1).integers(0, 1 << 24, (200, 32)) * 128
+    both = Traffic([first, second], [warp(random), warp(random + 16, index=1)]).outside
+    assert (both[0].random, both[1].random) == (RANDOM_STORE, RANDOM_STORE)  # by two warps
+    joined = warp(np.concatenate([random, random + 16]))
+    joined.trace.accessed[len(random) :] = 1
+    both = Traffic([first, second], [joined]).outside
+    assert (both[0].random, both[1].random) == pytest.approx((COMPLETED_STORE, COMPLETED_STORE))
+
+
+def test_a_load_that_passes_the_l1_is_not_in_its_sample():
+    strong = replace(LOAD, passes_l1=True)
+    traffic = Traffic([strong, LOAD], [warp(streaming(0)), warp(streaming(1), index=1)])
+    assert traffic.sample.accesses == {1} and traffic.outside[0].in_sm == 0
 
 
 def test_values_that_lanes_compare_are_counted_and_make_no_requests():

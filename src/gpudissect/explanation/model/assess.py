@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gpudissect.explanation.instrument import LINES_FILE, BlockCount
 from gpudissect.explanation.line_records import BehindL1
 from gpudissect.explanation.mapping import MachineCounts, map_counts
+from gpudissect.explanation.model.assembled import as_assembled, by_instruction, combined_accesses
 from gpudissect.explanation.model.card import Card
 from gpudissect.explanation.model.costs import Cost, cost_of
 from gpudissect.explanation.model.executions import barrier_events, relative_executions
@@ -25,9 +26,6 @@ from gpudissect.explanation.model.traffic import (
     SampledWarp,
     Traffic,
     after_l1,
-    as_assembled,
-    by_instruction,
-    combined_accesses,
     with_l2,
 )
 from gpudissect.explanation.model.walk import Path, walk
@@ -220,6 +218,10 @@ class Assessment:
         stores = [index for index, access in enumerate(self.facts.accesses) if access.kind == "store"]
         written = np.isin(self.sample.number, self.sample.number[np.isin(self.sample.access, stores)])
         return bool(written.size) and float(written.mean()) >= MIN_WRITTEN
+
+    def behind_full_l2(self, resident: int) -> dict[int, BehindL1]:
+        """`behind_l1` while `resident` blocks share each SM: lines that the L2 has replaced come from memory."""
+        return self.behind_l1 | self._served_after_replacement(self._replaced(resident))
 
     def _served_after_replacement(self, replaced: NDArray[np.bool_]) -> dict[int, BehindL1]:
         """What becomes of the requests of accesses to lines that the L2 has replaced, by index of access."""

@@ -25,6 +25,9 @@ WARPGROUP_LATENCY, LATENCY_PER_COLUMN = 53.6, 0.545  # cycles from its start to 
 FROM_REGISTERS = 8.0  # cycles fewer if the first factor is in registers: H200
 OPERAND_BYTES, SHARED_BYTES = 32, 128  # of each row of a factor; that shared memory reads in a cycle
 REGISTERS_INTERVAL = 13.0  # cycles at least from one with a factor in registers to the next: H200
+FENCES = {"GPU": 2.6, "SYS": 4.9}
+"""Times the hit latency of the L2 that a fence of this scope stalls a warp: 725 and 1,361 cycles on an H100, with or
+without coalesced stores in flight. Fences of a block (CTA) are fast."""
 SHARED_PIPES = ("lsu", "adu", "tensor")
 """Pipes of the SM; the others belong to a scheduler."""
 _SHAPE = re.compile(r"(8|16)x?(8)x?(4|8|16|32|64|128|256)")
@@ -80,6 +83,14 @@ def cost_of(instruction: Instruction, use: Use, card: Card, values: float | None
             factor = values if element == "match" and values is not None else factor
             return Cost(pipe, factor * WARP_SIZE / lanes, latency, element, is_measured)
     return _other(use, card)
+
+
+def fence_stall(instruction: Instruction, card: Card) -> int:
+    """Cycles until a warp goes on after a memory fence; 0 for other instructions."""
+    if instruction.opcode != "MEMBAR":
+        return 0
+    factor = next((FENCES[scope] for scope in instruction.modifiers if scope in FENCES), 0.0)
+    return round(factor * card.values.get(("l2", "hit_latency"), 0.0))
 
 
 def _matrix(instruction: Instruction, card: Card) -> Cost:

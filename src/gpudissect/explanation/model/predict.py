@@ -8,14 +8,13 @@ from numpy.typing import NDArray
 
 from gpudissect.explanation.model.asynchronous import MATRIX_OPCODES, asynchronous_of
 from gpudissect.explanation.model.card import Card
-from gpudissect.explanation.model.costs import PIPES, SHARED_PIPES, Cost
+from gpudissect.explanation.model.costs import PIPES, SHARED_PIPES, Cost, fence_stall
 from gpudissect.explanation.model.operands import reads_of
 from gpudissect.explanation.model.phases import Events, kind_of, no_events
 from gpudissect.explanation.model.requests import SECTOR, Requests, l2_load, written_load
 from gpudissect.explanation.model.sample import Sample
 from gpudissect.explanation.model.sm.engine import MemoryLatency, Run, Sm, Step, Work, run
 from gpudissect.explanation.model.walk import Path
-from gpudissect.machine_code.instructions import Instruction
 from gpudissect.machine_code.program import Program
 from gpudissect.machine_code.units import Use
 from gpudissect.units import WARP_SIZE
@@ -37,9 +36,6 @@ SPECIAL_INTERVAL = 0.8  # cycles of the pipe of loads that a special function ta
 TAKEN_BRANCH = 10.0  # cycles from a branch to the next, unless measured, of which its own stall count is the first five
 BRANCH_STALL, FETCH = 5.0, 2.0  # others between branches add two at most (`branch.latency`)
 RESOLVING = {"BRA": 1, "BSYNC": 9}  # cycles more, taken or not: stalls that Nsight Compute counts on an H200
-FENCES = {"GPU": 2.6, "SYS": 4.9}
-"""Times the hit latency of the L2 that a fence of this scope stalls a warp: 725 and 1,361 cycles on an H100, with or
-without coalesced stores in flight. Fences of a block (CTA) are fast."""
 FENCE_LATENCY = 150.0  # cycles of a fence between generic and asynchronous accesses of the whole GPU: H200
 MAX_DUAL_INTERVAL = 1.01  # cycles: multiply-adds at this rate have two pipes, of which one serves integers too
 _NO_REQUEST = Requests(lanes=0.0, passes=1.0, sectors=0.0, lines=0.0)  # of an instruction without a sample
@@ -98,7 +94,7 @@ def steps_of(
         is_fence = instruction.opcode == "MEMBAR" and asynchronous[index].queue is not None
         is_either = cost.pipe == "fma" and cost.interval <= MAX_DUAL_INTERVAL
         step = Step(
-            stall=max(1, instruction.stall + RESOLVING.get(instruction.opcode, 0) + _fence_stall(instruction, card)),
+            stall=max(1, instruction.stall + RESOLVING.get(instruction.opcode, 0) + fence_stall(instruction, card)),
             waits=instruction.wait_mask,
             sets=instruction.write_barrier,
             reads=instruction.read_barrier,
@@ -134,14 +130,6 @@ def steps_of(
             step = replace(step, access=found.access, is_whole=found.is_whole)
         steps.append(step if found.access is None or step.kind == "store" else _sampled(step, found, card))
     return tuple(steps)
-
-
-def _fence_stall(instruction: Instruction, card: Card) -> int:
-    """Cycles until a warp goes on after a memory fence; 0 for other instructions."""
-    if instruction.opcode != "MEMBAR":
-        return 0
-    factor = next((FENCES[scope] for scope in instruction.modifiers if scope in FENCES), 0.0)
-    return round(factor * card.values.get(("l2", "hit_latency"), 0.0))
 
 
 def _sampled(step: Step, requests: Requests, card: Card) -> Step:

@@ -33,8 +33,6 @@ from gpudissect.explanation.model.sample import block_numbers, sample_of
 from gpudissect.explanation.model.sm._state import LOCAL_LINE, LOCAL_LINE_BITS
 from gpudissect.explanation.packing import SHARED, Trace
 from gpudissect.explanation.rows import distinct_in_rows, distinct_rows
-from gpudissect.machine_code.instructions import Instruction
-from gpudissect.machine_code.program import Program
 from gpudissect.units import WARP_SIZE
 
 RANDOM_STORE = 2.4  # times a random load: an H200 loads 39, writes 16 and reduces 16 random words of 1 GiB in a ns
@@ -44,7 +42,6 @@ LONE = 1.1  # lanes of a sector in stores of which each lane has a line of its o
 LINES_OF_SLICE = 2  # of an H200's L2: pairs of lines have one slice, the next pair another
 _ALLOCATION_BITS = 40
 WHOLE_SECTOR = (1 << SECTOR) - 1  # a bit for each byte
-FIRST = {"FLO", "UFLO"}
 WORD = 4  # bytes: local memory is interleaved by lane in words
 
 
@@ -381,60 +378,3 @@ def after_l1(requests: Requests, l1_counts: NDArray[np.float64], behind: BehindL
         lines=lines / missed if missed else requests.lines,
     )
     return with_l2(found, behind, card)
-
-
-def as_assembled(program: Program, accesses: Sequence[Accessed]) -> list[Accessed]:
-    """Accesses with the bytes of their machine code, and copies marked: the assembler joins neighbouring loads."""
-    sizes = defaultdict[int, int](int)
-    copies = {each.line for each in program.instructions if each.opcode == "LDGSTS"}
-    passing = {each.line for each in program.instructions if each.opcode in ("LD", "LDG") and _passes_l1(each)}
-    for instruction, use in zip(program.instructions, program.uses, strict=True):
-        if use.access is not None and use.bytes is not None and instruction.line is not None:
-            sizes[instruction.line] = max(sizes[instruction.line], use.bytes)
-    return [
-        replace(
-            each,
-            size=max(each.size, sizes[each.instruction]),
-            is_copied=each.instruction in copies,
-            passes_l1=each.kind == "load" and each.instruction in passing,
-        )
-        for each in accesses
-    ]
-
-
-def _passes_l1(load: Instruction) -> bool:
-    """Whether a load must see what other SMs wrote: ``LDG.E.STRONG.GPU``, of ``__ldcg`` and volatile variables."""
-    return "STRONG" in load.modifiers and not {"GPU", "SYS"}.isdisjoint(load.modifiers)
-
-
-def combined_accesses(program: Program, accesses: Sequence[Accessed]) -> frozenset[int]:
-    """Warp-aggregated atomics: where all lanes share one address, the assembler has one lane issue the atomic.
-
-    Their machine code finds the active lanes (VOTEU), the first of them (FLO), and the sum of what they add.
-    """
-    opcodes = defaultdict[int | None, set[str]](set)
-    for instruction in program.instructions:
-        opcodes[instruction.line].add(instruction.opcode)
-    return frozenset(
-        index
-        for index, access in enumerate(accesses)
-        if access.kind == "atomic" and "VOTEU" in opcodes[access.instruction] and opcodes[access.instruction] & FIRST
-    )
-
-
-def by_instruction(program: Program, accesses: Sequence[Accessed], requests: Mapping[int, Requests]) -> dict[int, int]:
-    """Index of the access of each machine instruction that has requests; its line is the number of its PTX."""
-    of_line = defaultdict[int, list[int]](list)
-    for index, access in enumerate(accesses):
-        if index in requests:
-            of_line[access.instruction].append(index)
-    found = {}
-    for place, (instruction, use) in enumerate(zip(program.instructions, program.uses, strict=True)):
-        if use.access is None or instruction.line is None:
-            continue
-        is_constant = use.space == "constant"
-        candidates = [i for i in of_line.get(instruction.line, []) if (accesses[i].space == "const") == is_constant]
-        fitting = [i for i in candidates if use.space in ("generic", accesses[i].space)] or candidates
-        if fitting:
-            found[place] = fitting[0]
-    return found
