@@ -95,8 +95,8 @@ that a miss in the L1 replaces:
 | least recently used of four random lines | 0.37 |
 
 The counters of `fmaheavy` and of the ADU are not stored here. The model does not count cycles in which the L1 is
-filled, so cycles of data are too few in a quarter of the cases. A store takes two data cycles in the model, as its measured
-rate implies; the counter shows one.
+filled, so cycles of data are too few in a quarter of the cases. A store takes two data cycles in the model, as its
+measured rate implies; the counter shows one.
 """
 
 

@@ -36,7 +36,7 @@ import numpy as np
 from kernels import read_entries
 from limiters import GPUS, MIN_SHARE, MORE_WORK, Kernel
 
-from gpudissect.explanation.model.predict import LIMITING_SHARE, LIMITING_UNIT
+from gpudissect.explanation.model.predict import LIMITING
 from gpudissect.explanation.profile import Point
 
 ROOT = Path(__file__).parents[1]
@@ -60,10 +60,10 @@ limits, 0 if nothing waits for it. The elasticity of latency is 1 minus the sum 
 **Right**: the named limiter has an elasticity of at least {true}, or the largest of all. Latency is also right if no
 resource reaches {true}. **Strict**: it has the largest. **Close**: right, or less than {close} below the largest.
 
-`explain` names the resource that is busy longest if that is at least {unit} of the predicted time for a pipe other than
-the LSU or the issue slots of a scheduler, and {shared} for the LSU, the L2 and memory; otherwise latency. These
-shares were chosen on the first 52 kernels. For the {later} kernels that were written later, {later_right} points are
-right.
+`explain` names the resource that is busy longest, relative to these shares of the predicted time, if it reaches its
+share: {unit} for the issue slots or a pipe of a scheduler, {shared} for the LSU and other pipes of the SM, {memory} for
+the L2 and memory; otherwise latency. The shares were chosen with the first 152 kernels (before: 67 % and 75 %, chosen
+with the first 52). For the {later} kernels that were written later, {later_right} points are right.
 
 ## Method
 
@@ -108,7 +108,7 @@ The last column has counters of Nsight Compute, in percent of the peak.
 | --- | --- | --- | --- | --- | --- |
 """
 ORDER = ("issue", "lsu", "l1", "fma", "alu", "imad", "xu", "fp64", "l2", "memory")
-FIRST = ("tuning", "held out", "development", "unseen")  # groups of the first 52 kernels
+LATER = ("tenth unseen", "eleventh unseen")  # groups after the shares that limit were chosen
 TRUE = 0.5
 MIN_ADDED = 0.1  # relative to the demand of the kernel: less is not judged
 UNITS = ("fma", "alu", "imad", "xu", "fp64", "lsu")
@@ -277,14 +277,15 @@ def page(found: Sequence[Judgement], spreads: Sequence[float]) -> str:
             text += summary(NAMES[gpu], occupancy, [j for j in judged if j.gpu == gpu and j.is_own in is_own])
     both = [(j.elasticities[LATENCY], j.slope) for j in found if j.slope is not None]
     skipped = [each for each in found if not each.is_judged]
-    later = {each.name for each in read_entries() if each.half not in FIRST} & {each.kernel for each in found}
+    later = {each.name for each in read_entries() if each.half in LATER} & {each.kernel for each in found}
     late = [each for each in judged if each.kernel in later]
     text += METHOD.format(
         true=TRUE,
         close=CLOSE,
         left_out=len(skipped),
-        unit=percent(LIMITING_UNIT),
-        shared=percent(LIMITING_SHARE),
+        unit=percent(LIMITING["issue"]),
+        shared=percent(LIMITING["lsu"]),
+        memory=percent(LIMITING["memory"]),
         later=len(later),
         later_right=f"{sum(j.is_right for j in late)} of {len(late)}",
         pessimistic=percent(sum(each.is_right for each in judged) / len(found)),

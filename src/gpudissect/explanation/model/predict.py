@@ -41,8 +41,9 @@ MAX_DUAL_INTERVAL = 1.01  # cycles: multiply-adds at this rate have two pipes, o
 _NO_REQUEST = Requests(lanes=0.0, passes=1.0, sectors=0.0, lines=0.0)  # of an instruction without a sample
 MAX_WAVES = 4  # before a partial wave that counts
 IMBALANCE = 1.034  # time of the slowest SM relative to that of the mean, unless measured (`hiding.load_imbalance`)
-LIMITING_SHARE = 0.75  # of all cycles that the LSU, the L2 or memory must be busy to be what limits
-LIMITING_UNIT = 0.67  # ... a pipe or the issue slots of a scheduler: from the first 52 kernels of `examples/kernels`
+MIN_BUSY_L2 = 0.75  # of all cycles, from which a last wave of blocks runs on few SMs
+LIMITING = dict.fromkeys(PIPES, 0.63) | dict.fromkeys(SHARED_PIPES, 0.70) | {"l2": 0.80, "memory": 0.80}
+"""Share of the predicted time from which a busy resource limits: chosen with the first 152 kernels of `examples`."""
 
 Floats = NDArray[np.float64]
 AfterL1 = Callable[[int, Requests, Floats], Requests]
@@ -283,9 +284,8 @@ def _thinned(steps: Sequence[Step], path: Path) -> tuple[Step, ...]:
 
 def _limiter(bounds: Mapping[str, float], nanoseconds: float) -> str:
     """The limiter: highest busy share relative to its threshold; else latency."""
-    least = {name: LIMITING_UNIT if name in PIPES else LIMITING_SHARE for name in bounds}
-    best = max(bounds, key=lambda name: bounds[name] / least[name])
-    return best if bounds[best] >= least[best] * nanoseconds else "latency"
+    best = max(bounds, key=lambda name: bounds[name] / LIMITING[name])
+    return best if bounds[best] >= LIMITING[best] * nanoseconds else "latency"
 
 
 def _lookups(requests: Mapping[int, Requests], path: Path) -> float:
@@ -310,7 +310,7 @@ def _partial_wave(sm: Sm, work: Work, launch: Launch, card: Card, found: Run) ->
     """
     waves, left = divmod(launch.blocks, card.sms * work.resident)
     is_whole = work.blocks >= launch.blocks / card.sms
-    if found.busy["l2"] < LIMITING_SHARE * found.cycles or not (left and is_whole and 0 < waves <= MAX_WAVES):
+    if found.busy["l2"] < MIN_BUSY_L2 * found.cycles or not (left and is_whole and 0 < waves <= MAX_WAVES):
         return 1.0
     ends = np.sort(run(sm, replace(work, blocks=waves * work.resident)).ends)[-work.resident :]
     spread = min(max(0.0, card.values.get(("hiding", "load_imbalance"), IMBALANCE) - 1), 1.0) / 2
