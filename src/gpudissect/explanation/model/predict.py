@@ -93,9 +93,10 @@ def steps_of(
             latency += CONSTANT_LATENCY * (found.passes - 1)
         is_memory = use.space in ("global", "generic", "local", "texture") and use.access is not None
         is_fence = instruction.opcode == "MEMBAR" and asynchronous[index].queue is not None
+        fence = 0 if is_fence else fence_stall(instruction, card)
         is_either = cost.pipe == "fma" and cost.interval <= MAX_DUAL_INTERVAL
         step = Step(
-            stall=max(1, instruction.stall + RESOLVING.get(instruction.opcode, 0) + fence_stall(instruction, card)),
+            stall=max(1, instruction.stall + RESOLVING.get(instruction.opcode, 0) + fence),
             waits=instruction.wait_mask,
             sets=instruction.write_barrier,
             reads=instruction.read_barrier,
