@@ -14,6 +14,7 @@ Terms = Mapping[int, float]
 _ROUNDING = 0.5  # counts are integers
 _RELATIVE = 1e-9
 _STEP = 1e-6
+_MAX_COUNT = 1e12  # larger upper bounds follow from sums of bounds, and creep
 _MAX_STEPS = 20_000  # bounds that creep towards each other are left
 _SUM_WEIGHT, _LAST_WEIGHT = 1e-4, 10.0
 _MAX_UNKNOWNS = 300
@@ -134,12 +135,9 @@ class Sums:
 
     def _gain(self, unknown: int, low: float, high: float) -> bool:
         """Whether bounds are better by more than rounding."""
-        if math.isinf(self.high[unknown]) and math.isfinite(high):
+        if low > self.low[unknown] + max(_RELATIVE * abs(low), _STEP):
             return True
-        return (
-            low > self.low[unknown] + max(_RELATIVE * abs(low), _STEP)
-            or high + max(_RELATIVE * abs(high), _STEP) < self.high[unknown]
-        )
+        return high < _MAX_COUNT and high + max(_RELATIVE * abs(high), _STEP) < self.high[unknown]
 
     def _ends(self, unknown: int, factor: float) -> tuple[float, float]:
         """Minimum and maximum of a term."""
