@@ -7,9 +7,10 @@ import pytest
 from rich.console import Console
 
 from gpudissect.device_info import Origin
+from gpudissect.explanation.curve import best_of, curve_of
 from gpudissect.explanation.listing import hits_of, source_of
 from gpudissect.explanation.result import Advice, Explanation
-from gpudissect.explanation.sentences import best_of, curve_of, saved_of
+from gpudissect.explanation.sentences import saved_of
 from gpudissect.views.terminal.explanation import (
     MAX_SCREEN_LINES,
     code_rows,

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpudissect.explanation.curve import SAME_TIME, best_of, curve_of, has_different_l1, resident_warps
 from gpudissect.explanation.listing import address_of, hottest, opcode_of, place_of, source_of
-from gpudissect.explanation.result import MIN_GAIN, Advice, Explanation, Line, Point
+from gpudissect.explanation.result import MIN_GAIN, Advice, Explanation, Line
 from gpudissect.machine_code.names import short_name
 from gpudissect.printable import brief, clean
 from gpudissect.results.text import provenance
@@ -19,10 +20,11 @@ _KINDS = _TABLE.pop("kinds")
 RESOURCES = {name: row["name"] for name, row in _TABLE.items()}
 """Names of resources as in the Nsight Compute Profiling Guide."""
 CONVERGED_THREADS = 28.0  # active threads of a warp, on average, below which divergence is named
-_SAME_TIME = 0.005  # relative difference
 SMALL_GAIN = 0.1  # below it, what is not predicted is named too
 MIN_WAIT = 0.02  # share of the time of a warp, from which a kind of wait is named
 RETRIED, MAX_LOOPS = "ATOMS.CAST", 2  # opcode of the compare-and-swap of such a loop; places that are named
+MIN_RETRIED = 0.1  # share of a warp's waits or of the limiting work at its source line, from which it is named
+MAX_PLACES = 3
 CYCLES_WITH_FRACTION = 100  # above, whole cycles are printed
 MIN_FILL = 0.9
 """Share of the block slots of all waves that a grid fills, below which the grid is named."""
@@ -123,7 +125,12 @@ def _limiter(explanation: Explanation) -> str:
 
 def _retries(explanation: Explanation) -> str:
     """Source lines with a loop of the compiler around an atomic that shared memory does not support."""
+    times, work = defaultdict[str, float](float), defaultdict[str, float](float)
+    for line in explanation.lines:
+        times[source_of(line)] += line.stall + line.contended
+        work[source_of(line)] += line.limiting
     loops = [line for line in explanation.lines if opcode_of(line).startswith(RETRIED) and line.executed]
+    loops = [line for line in loops if max(times[source_of(line)], work[source_of(line)]) >= MIN_RETRIED]
     at_most = list(dict.fromkeys(source_of(line) or address_of(line.address) for line in loops))[:MAX_LOOPS]
     return f" (retry loop of atomics at {' and '.join(at_most)})" if at_most else ""
 
@@ -233,13 +240,25 @@ def advice_of(explanation: Explanation) -> list[tuple[str, str]]:
 def hint_of(explanation: Explanation) -> str:
     """What reduces the work of the resource that limits a kernel, without a predicted saving; empty without one."""
     limiter, kind = explanation.point.limiter, _most_work(explanation)[1]
-    hint = _KINDS.get(kind, {}).get("less") or explanation.hint or _TABLE.get(limiter, {}).get("less")
+    hint = _KINDS.get(kind, {}).get("less") or explanation.hint
+    if not hint and (hint := _TABLE.get(limiter, {}).get("less", "")):
+        hint += _busiest_places(explanation)
     return f"{hint}; the saving is not predicted" if hint else ""
+
+
+def _busiest_places(explanation: Explanation) -> str:
+    """The source lines with most work of the limiting resource, as the end of a sentence; empty without lines."""
+    work = defaultdict[str, float](float)
+    for line in explanation.lines:
+        work[source_of(line)] += line.limiting
+    ranked = sorted(((share, place) for place, share in work.items() if place and share > 0), reverse=True)
+    named = [f"{place} ({share:.0%})" for share, place in ranked[:MAX_PLACES]]
+    return f"; mostly at {', '.join(named)}" if named else ""
 
 
 def saved_of(advice: Advice) -> str:
     """The time that it saves, such as ``7%``, ``up to 45%``, or ``nothing``."""
-    if advice.gain < _SAME_TIME:
+    if advice.gain < SAME_TIME:
         return "nothing"
     return f"{'up to ' if advice.is_limit else ''}{advice.gain:.0%}"
 
@@ -247,7 +266,7 @@ def saved_of(advice: Advice) -> str:
 def change_of(explanation: Explanation, advice: Advice) -> str:
     """Predicted time now and with the change, ``1.05 ms -> 640 us: ``; empty if it saves nothing."""
     now = explanation.point.predicted
-    return "" if advice.gain < _SAME_TIME else f"{format_ns(now)} -> {format_ns(now * (1 - advice.gain))}: "
+    return "" if advice.gain < SAME_TIME else f"{format_ns(now)} -> {format_ns(now * (1 - advice.gain))}: "
 
 
 def _longest_wait(explanation: Explanation) -> str:
@@ -304,23 +323,6 @@ def warps_of(explanation: Explanation) -> str:
     return f"{text}, with an L1 of {format_bytes(own)}" if own and has_different_l1(explanation) else text
 
 
-def has_different_l1(explanation: Explanation) -> bool:
-    """Whether the L1 differs between the points of the curve."""
-    return len({each.l1_bytes for each in curve_of(explanation)} - {None}) > 1
-
-
-def best_of(explanation: Explanation) -> Point | None:
-    """The point of the curve with the shortest predicted time, without those that were measured to be slower.
-
-    None if its time is not shorter than that of the launch.
-    """
-    *others, launch = curve_of(explanation)
-    slowest = launch.measured or math.inf
-    faster = [each for each in others if each.measured is None or each.measured < slowest]
-    best = min(faster, key=lambda each: each.predicted, default=launch)
-    return best if best.predicted < (1 - _SAME_TIME) * launch.predicted else None
-
-
 def note_on_curve(explanation: Explanation) -> str:
     """How L1 and waves differ between the points of the curve; empty if they do not, or if that is not known."""
     own, lower = explanation.point.l1_bytes or 0, curve_of(explanation)[:-1]
@@ -345,26 +347,6 @@ def _note_on_waves(explanation: Explanation) -> str:
     return f"Waves of blocks: {now:.2f} at {explanation.point.warps_per_sm} warps, {fewer:.2f} at {best.warps_per_sm}."
 
 
-def resident_warps(explanation: Explanation) -> int:
-    """Warps of an SM during the launch: fewer than fit if the grid has few blocks."""
-    return curve_of(explanation)[-1].warps_per_sm
-
-
-def curve_of(explanation: Explanation) -> list[Point]:
-    """The points of the curve by their warps; the last one is the launch.
-
-    A grid of few blocks leaves warps unused: the last point has the blocks and warps that an SM gets. Points that
-    differ from it only in the size of the L1 are left out.
-    """
-    point = explanation.point
-    blocks = math.ceil(math.prod(explanation.grid) / explanation.sms) if explanation.sms else point.blocks_per_sm
-    blocks = min(blocks, point.blocks_per_sm)
-    warps = blocks * point.warps_per_sm // max(1, point.blocks_per_sm)
-    ordered = sorted(explanation.curve, key=lambda each: each.warps_per_sm)
-    below = [each for each in ordered if each.warps_per_sm < warps]
-    return [*below, point.model_copy(update={"blocks_per_sm": blocks, "warps_per_sm": warps})]
-
-
 def bounds_of(explanation: Explanation) -> list[tuple[str, float, float]]:
     """Resources that are used, the busiest first: name, nanoseconds it needs at least, share of the predicted time."""
     used = sorted(((ns, name) for name, ns in explanation.bounds.items() if ns > 0), reverse=True)
@@ -385,5 +367,5 @@ def against_of(explanation: Explanation, other: Explanation) -> str:
     """The prediction for another GPU."""
     ratio = other.point.predicted / explanation.point.predicted if explanation.point.predicted else 1.0
     change = f"{abs(ratio - 1):.0%} {'longer' if ratio >= 1 else 'shorter'}"
-    change = "the same time" if abs(ratio - 1) < _SAME_TIME else change
+    change = "the same time" if abs(ratio - 1) < SAME_TIME else change
     return f"{format_ns(other.point.predicted)}, {change}; limited by {limiter_of(other)}"

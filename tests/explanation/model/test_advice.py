@@ -79,7 +79,7 @@ def trial_of(kernel, *, warps=lambda warps: warps, gpu="h200", **facts):
         ("group_by", "conflicts of ATOMS", "up to 8-way conflicts, which vary with the addresses", MIN_GAIN, True),
         ("group_by", "retry loop", "64-bit atomics at group_by.cu:20", 0.2, True),
         ("group_by", "retry loop", "3.14 attempts per atomic", 0.2, True),
-        ("mandelbrot", "same path", "19.1 of 32 threads are active at mandelbrot.cu:13", 0.3, True),
+        ("mandelbrot", "do the same work", "19.1 of 32 threads are active at mandelbrot.cu:13", 0.3, True),
         ("wave_equation", "grid of 792 blocks", "396 blocks and a grid-stride loop", 0.2, True),
         ("wave_equation", "at most 32 registers per thread (now 40)", "0.97 waves instead of 1.29", 0.2, True),
         ("wave_equation", "at most 32 registers", "37 registers are live at wave_equation.cu:19", 0.2, True),
@@ -101,7 +101,7 @@ def test_advice_has_a_gain_and_a_source_line(kernel, text, place, least, is_limi
         ("pointer_chase", "Keep data"),  # random words
         ("sgemm", "registers per thread"),  # 114 are needed
         ("scan", "grid"),  # many full waves
-        ("scan", "same path"),
+        ("scan", "same work"),
         ("histogram_global", "Combine"),  # a million words
     ],
 )
@@ -125,14 +125,14 @@ def test_a_hint_names_what_applies(kernel, fact):
 
 def test_warps_on_one_path_take_as_long_as_the_kernel_that_has_them():
     lanes, warps = explained("black_scholes_kind_by_lane"), explained("black_scholes_kind_by_warp")
-    gain = found("black_scholes_kind_by_lane", "same path").gain
+    gain = found("black_scholes_kind_by_lane", "same work").gain
     assert (1 - gain) * lanes.point.predicted == pytest.approx(warps.point.predicted, rel=0.1)
 
 
 def test_warps_on_one_path_move_as_many_bytes():
     kernel = explained("bfs_bottom_up")
     assert max(kernel.bounds.items(), key=lambda item: item[1])[0] == "l2"
-    assert found("bfs_bottom_up", "same path").gain < 1 - kernel.bounds["l2"] / kernel.point.predicted + 0.04
+    assert found("bfs_bottom_up", "same work").gain < 1 - kernel.bounds["l2"] / kernel.point.predicted + 0.04
 
 
 def test_a_grid_of_too_few_blocks_is_divided():

@@ -26,6 +26,7 @@ FP32 = ("FADD", "FMUL", "FFMA")
 INTEGER = ("IMAD", "IADD", "LEA", "SHF", "LOP", "ISETP", "VIADD", "IMNMX", "VIMNMX", "PRMT", "IABS")
 MIN_SHARE_OF_KIND = 0.15  # of the instructions that a warp executes, from which a kind is named
 MIN_USED = 0.9  # of the bytes that memory moves, or of its time: then nearly all
+SATURATED, MIN_STALLED = 0.9, 0.2  # busy share of a resource; share of a warp's time
 CLOSE_GAIN = 0.05  # share of the time; within it local memory is named before the waits that it causes
 
 
@@ -34,12 +35,19 @@ def advise(trial: Trial, pool: Executor) -> tuple[Advice, ...]:
     limiter = trial.found.limiter
     tries = [fewer_passes, reuse_in_block, combined_atomics, no_local_memory, full_waves, smaller_blocks, converged]
     tries += [fewer_blocks, fewer_retries]
-    tries += [more_blocks, fewer_waits, more_in_flight] if limiter == "latency" else []
-    tries += [fewer_barriers] if limiter in ("latency", "adu") else []
+    has_waits = limiter == "latency" or _has_waits(trial)
+    tries += [more_blocks, fewer_waits, more_in_flight] if has_waits else []
+    tries += [fewer_barriers] if has_waits or limiter == "adu" else []
     found = pool.map(lambda find: tuple(find(trial)), tries)
     bonus = [CLOSE_GAIN if find is no_local_memory else 0.0 for find in tries]
     ranked = [(each.gain + more, each) for more, group in zip(bonus, found, strict=True) for each in group]
     return tuple(each for _, each in sorted(ranked, key=lambda pair: -pair[0]))
+
+
+def _has_waits(trial: Trial) -> bool:
+    """Whether warps wait for results or barriers although a resource is named: it is not always busy."""
+    busy = trial.found.bounds[trial.found.limiter]
+    return busy < SATURATED * trial.found.nanoseconds and sum(line.stall for line in trial.lines) >= MIN_STALLED
 
 
 def full_waves(trial: Trial) -> Iterator[Advice]:
@@ -102,7 +110,8 @@ def converged(trial: Trial) -> Iterator[Advice]:
     number = lost.index(max(lost))
     lines = trial.lines[flow.blocks[number].start : flow.blocks[number].end]
     place = next(filter(None, map(source_of, lines)), address_of(lines[0].address))
-    text = "Let the threads of a warp take the same path: sort the data by path, or launch a kernel for each path"
+    text = "Let the threads of a warp do the same work: sort the data by path or number of iterations, launch a kernel "
+    text += "for each path, or share long rows among lanes"
     evidence = f"{WARP_SIZE * needed[number] / warps[number]:.3g} of {WARP_SIZE} threads are active at {place}"
     gain = 1 - time / trial.time(means)
     yield Advice(text=text, gain=gain, is_limit=True, evidence=f"{evidence}; upper limit: memory traffic unchanged")

@@ -40,15 +40,17 @@ def fewer_passes(trial: Trial) -> Iterator[Advice]:
             has_more = requests.sectors >= MIN_PASSES * _fewest_sectors(trial, index)
         if has_more and trial.executed[index] and index not in combined and not _is_contiguous(trial, index):
             groups[use.space == "shared", use.access or ""][index] = _coalesced(requests, use, fewest)
-    for (in_shared, access), better in groups.items():
+    for (in_shared, access), found in groups.items():
+        better = {index: found[index] for index in sorted(found, key=lambda index: -_excess(trial, index))}
         now = {index: trial.found.requests[index] for index in better}  # means too, not single sampled requests
         before, time = (trial.time({**trial.assessment.requests, **each}) for each in (now, better))
         if in_shared:
             text = f"Avoid bank conflicts of {trial.places(better)}"
             evidence, is_limit = conflicts_of(trial, now, better)
         else:
-            sectors = _mean(each.sectors for each in now.values())
-            fewest = _mean(_fewest_sectors(trial, index) for index in now)
+            executed = [float(trial.executed[index]) for index in now]
+            sectors = np.average([each.sectors for each in now.values()], weights=executed)
+            fewest = np.average([_fewest_sectors(trial, index) for index in now], weights=executed)
             text = _coalescing(trial, now, access)
             evidence, is_limit = f"{sectors:.3g} sectors per request, {fewest:.3g} if coalesced", True
             if stride := _stride(trial, next(iter(now))):
@@ -58,7 +60,7 @@ def fewer_passes(trial: Trial) -> Iterator[Advice]:
 
 def _coalescing(trial: Trial, requests: Mapping[int, Requests], access: str) -> str:
     """How to coalesce accesses: by sorting if their addresses depend on the data, otherwise by another layout."""
-    places, index = _uncoalesced(trial, requests, access), max(requests, key=lambda index: requests[index].sectors)
+    places, index = _uncoalesced(trial, requests, access), next(iter(requests))
     if not _is_scattered(trial, index):
         text = (
             "let neighbouring threads access neighbouring elements (change the layout, or give a warp a compact tile)"
@@ -114,10 +116,10 @@ def _is_contiguous(trial: Trial, index: int) -> bool:
 
 
 def _uncoalesced(trial: Trial, requests: Mapping[int, Requests], access: str) -> str:
-    """Accesses of one kind: their common source line, or the one with most sectors and how many more there are."""
+    """Accesses of one kind, that with most work first: their common source line, or the first and how many more."""
     sources = {source_of(trial.lines[index]) for index in requests}
     if len(requests) == 1 or len(sources) > 1 or "" in sources:
-        return trial.places({index: None for index in sorted(requests, key=lambda index: -requests[index].sectors)})
+        return trial.places(requests)
     return f"the {len(requests)} {access or 'accesse'}s at {sources.pop()}"
 
 
@@ -243,6 +245,13 @@ def _fewest_sectors(trial: Trial, index: int) -> float:
     return max(1.0, trial.found.requests[index].lanes * (trial.program.uses[index].bytes or 4) / SECTOR)
 
 
+def _excess(trial: Trial, index: int) -> float:
+    """Sectors, or passes of shared memory, that an access takes more than needed, for a warp."""
+    requests, use = trial.found.requests[index], trial.program.uses[index]
+    more = requests.passes - 1 if use.space == "shared" else requests.sectors - _fewest_sectors(trial, index)
+    return float(trial.executed[index]) * more
+
+
 def _coalesced(requests: Requests, use: Use, fewest: float) -> Requests:
     moved, lines, operations = requests.l2_bytes, requests.lines, requests.operations
     if use.space != "shared":
@@ -251,8 +260,3 @@ def _coalesced(requests: Requests, use: Use, fewest: float) -> Requests:
     changed = replace(requests, passes=fewest, tags=min(requests.tags, lines), l2_bytes=moved, lines=lines)
     changed = replace(changed, scattered=0.0, operations=operations)
     return replace(changed, dram_bytes=min(moved, requests.dram_bytes), covered=1.0)
-
-
-def _mean(values: Iterable[float]) -> float:
-    found = list(values)
-    return sum(found) / len(found)

@@ -43,7 +43,7 @@ FITTED = (
     "tags and stores of the L1, look-ups of the L2, atomics and queues of memory: constants from microbenchmarks and "
     "kernels on an H200 and an H100 (docs/adr/0023)"
 )
-MAX_POINTS = 16
+MAX_POINTS = 12
 MIN_SHARE_OF_BEST = 0.9
 
 

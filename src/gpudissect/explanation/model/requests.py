@@ -76,7 +76,7 @@ class Requests:
     @property
     def l1_hits(self) -> float:
         """Share of the requested sectors that hit the L1."""
-        return 1 - self._to_l2 / self.sectors if self.sectors else 1.0
+        return max(0.0, 1 - self._to_l2 / self.sectors) if self.sectors else 1.0
 
     @property
     def l2_hits(self) -> float | None:

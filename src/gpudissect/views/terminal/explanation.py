@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gpudissect.explanation import listing, sentences
+from gpudissect.explanation.curve import best_of, curve_of, has_different_l1
 from gpudissect.explanation.result import Explanation, Line, Point
 from gpudissect.printable import clean
 from gpudissect.units import WARP_SIZE, format_bytes, format_ns
@@ -60,7 +61,7 @@ def screen(explanation: Explanation, width: int, *, is_plain: bool = False) -> l
 
     Without room, the last advice is cut to one line or left out; the first is cut only if even it has no room.
     """
-    curve = sentences.curve_of(explanation)
+    curve = curve_of(explanation)
     min_rows = MIN_CHART_ROWS + 2 if len(curve) > 1 else 0
     lines: list[tuple[str, str]] = []
     left = 0
@@ -98,7 +99,7 @@ def _chart(explanation: Explanation, curve: Sequence[Point], rows: int, bar: str
 
     The best row is always shown. The size of the L1 is a column if it differs.
     """
-    has_l1, best = sentences.has_different_l1(explanation), sentences.best_of(explanation)
+    has_l1, best = has_different_l1(explanation), best_of(explanation)
     fastest, width = min(point.predicted for point in curve), BAR_WIDTH_BESIDE_L1 if has_l1 else BAR_WIDTH
     lines = [(f"warps  predicted   measured  {'       L1  ' if has_l1 else ''}throughput relative to the best", "")]
     for point in _chosen(curve, rows, best):
@@ -164,7 +165,7 @@ def worksheet_rows(explanation: Explanation) -> list[tuple[str, ...]]:
 
 def curve_rows(explanation: Explanation) -> list[tuple[str, ...]]:
     """A row of `CURVE` for each occupancy; measured time and error are empty where it was not measured."""
-    blocks, sms, best = math.prod(explanation.grid), explanation.sms, sentences.best_of(explanation)
+    blocks, sms, best = math.prod(explanation.grid), explanation.sms, best_of(explanation)
     return [
         (
             f"{point.warps_per_sm}",
@@ -180,7 +181,7 @@ def curve_rows(explanation: Explanation) -> list[tuple[str, ...]]:
             sentences.resource(point.limiter),
             "best" if point == best else "",
         )
-        for point in sentences.curve_of(explanation)
+        for point in curve_of(explanation)
     ]
 
 

@@ -1,0 +1,45 @@
+"""Points of an explanation over the occupancies that its grid reaches, and the best of them."""
+
+import math
+
+from gpudissect.explanation.result import Explanation, Point
+
+SAME_TIME = 0.005
+"""Relative difference below which two times are the same."""
+
+
+def curve_of(explanation: Explanation) -> list[Point]:
+    """The points of the curve by their warps; the last one is the launch.
+
+    A grid of few blocks leaves warps unused: the last point has the blocks and warps that an SM gets. Points that
+    differ from it only in the size of the L1 are left out.
+    """
+    point = explanation.point
+    blocks = math.ceil(math.prod(explanation.grid) / explanation.sms) if explanation.sms else point.blocks_per_sm
+    blocks = min(blocks, point.blocks_per_sm)
+    warps = blocks * point.warps_per_sm // max(1, point.blocks_per_sm)
+    ordered = sorted(explanation.curve, key=lambda each: each.warps_per_sm)
+    below = [each for each in ordered if each.warps_per_sm < warps]
+    return [*below, point.model_copy(update={"blocks_per_sm": blocks, "warps_per_sm": warps})]
+
+
+def resident_warps(explanation: Explanation) -> int:
+    """Warps of an SM during the launch: fewer than fit if the grid has few blocks."""
+    return curve_of(explanation)[-1].warps_per_sm
+
+
+def has_different_l1(explanation: Explanation) -> bool:
+    """Whether the L1 differs between the points of the curve."""
+    return len({each.l1_bytes for each in curve_of(explanation)} - {None}) > 1
+
+
+def best_of(explanation: Explanation) -> Point | None:
+    """The point of the curve with the shortest predicted time, without those that were measured to be slower.
+
+    None if its time is not shorter than that of the launch.
+    """
+    *others, launch = curve_of(explanation)
+    slowest = launch.measured or math.inf
+    faster = [each for each in others if each.measured is None or each.measured < slowest]
+    best = min(faster, key=lambda each: each.predicted, default=launch)
+    return best if best.predicted < (1 - SAME_TIME) * launch.predicted else None
