@@ -25,8 +25,8 @@ from launches import chosen_points, read_counters, variant_row, write_descriptio
 from limiters import GPUS, RECORDINGS, ROOT, assessed
 from written import write_or_check
 
-from gpudissect.explanation.model.predict import steps_of
 from gpudissect.explanation.model.requests import SECTOR
+from gpudissect.explanation.model.steps import steps_of
 from gpudissect.explanation.profile import read_profile
 
 PAGE = ROOT / "docs" / "validation-counters.md"

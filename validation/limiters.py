@@ -29,8 +29,9 @@ from gpudissect.explanation.model.assess import Assessment, assess, facts_of
 from gpudissect.explanation.model.card import Card, card_of
 from gpudissect.explanation.model.costs import cost_of
 from gpudissect.explanation.model.occupancy import occupancy_of
-from gpudissect.explanation.model.predict import Prediction, bounds_of, demand_of, sm_of, steps_of
+from gpudissect.explanation.model.predict import Prediction, bounds_of, demand_of, sm_of
 from gpudissect.explanation.model.requests import l2_load
+from gpudissect.explanation.model.steps import steps_of
 from gpudissect.explanation.model.traffic import bytes_of_random_line
 from gpudissect.explanation.model.walk import walk
 from gpudissect.explanation.profile import Point, Profile, read_profile

@@ -89,6 +89,18 @@ def test_latency_is_explained_by_the_instruction_that_waits():
     assert "latency: 62% of a warp's time is stalls at FADD (0x0020, add.cu:5), which needs the result of LDG.E" in text
 
 
+def test_a_hint_names_the_source_lines_with_most_work():
+    lines = tuple(line(n, "IMAD R2, R0, R3, R4", limiting=share) for n, share in enumerate((0.6, 0.3, 0.1)))
+    text = text_of(explanation(advice=(), hint="", lines=lines, point=BUSY_LSU))
+    assert "; mostly at add.cu:3 (60%), add.cu:4 (30%), add.cu:5 (10%); the saving" in text
+
+
+def test_a_retry_loop_that_takes_little_time_is_not_named():
+    loop = line(0, "ATOMS.CAST.SPIN R6, [R13], R4, R6", stall=0.02, contended=0.03, limiting=0.05)
+    text = text_of(explanation(lines=(*explanation().lines[1:], loop), point=BUSY_LSU))
+    assert "retry loop" not in text
+
+
 def test_waits_for_busy_pipes_are_no_latency():
     busy = line(0, "IMAD R2, R0, R3, R4", stall=0.07, contended=0.92)
     text = text_of(explanation(point=point(2), bounds={"issue": 9000.0}, lines=(busy,)))

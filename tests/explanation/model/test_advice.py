@@ -239,3 +239,21 @@ def test_advice_is_ranked():
         shown = explained(kernel)
         gains = [each.gain for each in (*shown.advice, *shown.rejected)]
         assert gains == sorted(gains, reverse=True) and all(each.gain >= MIN_GAIN for each in shown.advice)
+
+
+@cache
+def advice_on_an_h100(kernel):
+    shown = explain_profile(recorded(kernel, "h100"), [load(Path("docs/results/h100.json"))])
+    return shown.point.limiter, [each.text for each in (*shown.advice, *shown.rejected)]
+
+
+def test_the_access_with_most_excess_sectors_is_named():
+    """`scrypt_mix` loads its input once and its table 256 times."""
+    (text,) = [text for text in advice_on_an_h100("scrypt_mix")[1] if text.startswith("Coalesce") and "LDG" in text]
+    assert "scrypt_mix.cu:69)" in text
+
+
+@pytest.mark.parametrize(("kernel", "has_waits"), [("int8_convolution", True), ("special_functions", False)])
+def test_waits_are_tried_unless_a_resource_is_always_busy(kernel, has_waits):
+    limiter, texts = advice_on_an_h100(kernel)
+    assert limiter != "latency" and any("in flight" in text for text in texts) == has_waits

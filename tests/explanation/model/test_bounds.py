@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudissect.explanation.model.predict import bounds_of, demand_of, sm_of, steps_of
+from gpudissect.explanation.model.predict import bounds_of, demand_of, sm_of
+from gpudissect.explanation.model.steps import steps_of
 from tests.explanation.model.test_costs import CARD
 from tests.explanation.model.test_predicated_on import LOAD, LOAD_LINE, STORE, STORE_LINE, WARPS, assessment
 

@@ -21,6 +21,8 @@ from gpudissect.explanation.model.predict import Launch, Prediction, latency_of_
 from gpudissect.explanation.model.requests import LINE, SECTOR, Requests, of_floats
 from gpudissect.explanation.model.retries import mean_passes, retried_accesses, with_retries
 from gpudissect.explanation.model.sample import Sample
+from gpudissect.explanation.model.sm.engine import Step
+from gpudissect.explanation.model.steps import steps_of
 from gpudissect.explanation.model.traffic import (
     Accessed,
     SampledWarp,
@@ -200,7 +202,11 @@ class Assessment:
             return after_l1(each, seen, behind.get(self.accessed[place]), self.card)
 
         kernel = (self.program, self.path, self.costs, requests, after, sample)
-        return predict(*kernel, self.card, self.launch, resident, lines)
+        return predict(*kernel, self.card, self.launch, resident, lines, self._bare_steps)
+
+    @cached_property
+    def _bare_steps(self) -> tuple[Step, ...]:
+        return steps_of(self.program, self.costs, {}, self.card, self.events)
 
     def _replaced(self, resident: int) -> NDArray[np.bool_]:
         """Lines of the sample's requests that the L2 has replaced while so many blocks share each SM."""

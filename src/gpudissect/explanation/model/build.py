@@ -17,9 +17,10 @@ from gpudissect.explanation.model.contiguous import contiguous_traffic
 from gpudissect.explanation.model.costs import Cost
 from gpudissect.explanation.model.critical import Chain, cycles_per_iteration, latencies, longest_chain
 from gpudissect.explanation.model.occupancy import shared_of_block
-from gpudissect.explanation.model.predict import roofline, steps_of, volkov
+from gpudissect.explanation.model.predict import roofline, volkov
 from gpudissect.explanation.model.requests import Requests
 from gpudissect.explanation.model.sm.engine import released_note
+from gpudissect.explanation.model.steps import steps_of
 from gpudissect.explanation.model.trial import Trial
 from gpudissect.explanation.packing import DamagedProfileError
 from gpudissect.explanation.profile import Launch, Profile

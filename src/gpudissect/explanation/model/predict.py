@@ -6,39 +6,25 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.explanation.model.asynchronous import MATRIX_OPCODES, asynchronous_of
 from gpudissect.explanation.model.card import Card
-from gpudissect.explanation.model.costs import PIPES, SHARED_PIPES, Cost, fence_stall
-from gpudissect.explanation.model.operands import reads_of
-from gpudissect.explanation.model.phases import Events, kind_of, no_events
-from gpudissect.explanation.model.requests import SECTOR, Requests, l2_load, written_load
+from gpudissect.explanation.model.costs import PIPES, SHARED_PIPES, Cost
+from gpudissect.explanation.model.requests import Requests
 from gpudissect.explanation.model.sample import Sample
 from gpudissect.explanation.model.sm.engine import MemoryLatency, Run, Sm, Step, Work, run
+from gpudissect.explanation.model.steps import steps_of
 from gpudissect.explanation.model.walk import Path
 from gpudissect.machine_code.program import Program
-from gpudissect.machine_code.units import Use
 from gpudissect.units import WARP_SIZE
 
 MAX_ISSUES = 400_000  # simulated one by one at an occupancy; a looked up line counts as a third of one
 MIN_WAVES, MAX_WARPS_ALONE = 4, 32
 QUEUE_DEPTH, BACKLOG, CREDIT = 24, 4000.0, 4000.0  # instructions, cycles, cycles: see `Sm`
 LINK_BYTES = 64.0  # per cycle, between an SM and the L2
-BULK_LINK = 64 / 101  # of LINK_BYTES that bulk copies take: 16 KiB take 162 cycles more than 16 bytes (H200)
 RISE = 0.09  # of the memory latency, unless measured: 62 of 698 cycles on an H200 (`hiding.contention_rise`)
 L2_RISE = 0.045  # of the latency of the L2: fitted to kernels on an H200 that load at random
 MIXED_RISE = 2.0  # times that, the mean wait for writes if half of the bytes are written: from the tuning half
 LINE_INTERVAL = 1.4  # cycles from one line of a request to the next: half of what random lines through a small L1 take
 REFRESHING = 0.12  # of the time of a bank of memory: 12 % of the cold loads of an H200 wait up to 500 cycles (ADR 23)
-CONSTANT_INTERVAL, CONSTANT_LATENCY = 2.0, 11.0
-"""Cycles of an SM per distinct address of a constant load, and cycles of latency that each address after the first
-adds: an H100, 2 to 32 addresses."""
-SPECIAL_INTERVAL = 0.8  # cycles of the pipe of loads that a special function takes, unless measured
-TAKEN_BRANCH = 10.0  # cycles from a branch to the next, unless measured, of which its own stall count is the first five
-BRANCH_STALL, FETCH = 5.0, 2.0  # others between branches add two at most (`branch.latency`)
-RESOLVING = {"BRA": 1, "BSYNC": 9}  # cycles more, taken or not: stalls that Nsight Compute counts on an H200
-FENCE_LATENCY = 150.0  # cycles of a fence between generic and asynchronous accesses of the whole GPU: H200
-MAX_DUAL_INTERVAL = 1.01  # cycles: multiply-adds at this rate have two pipes, of which one serves integers too
-_NO_REQUEST = Requests(lanes=0.0, passes=1.0, sectors=0.0, lines=0.0)  # of an instruction without a sample
 MAX_WAVES = 4  # before a partial wave that counts
 IMBALANCE = 1.034  # time of the slowest SM relative to that of the mean, unless measured (`hiding.load_imbalance`)
 MIN_BUSY_L2 = 0.75  # of all cycles, from which a last wave of blocks runs on few SMs
@@ -72,93 +58,6 @@ class Prediction:
     demand: Mapping[str, Floats] = field(repr=False)
     run: Run = field(repr=False)
     requests: Mapping[int, Requests] = field(repr=False)
-
-
-def steps_of(
-    program: Program, costs: Sequence[Cost], requests: Mapping[int, Requests], card: Card, events: Events | None = None
-) -> tuple[Step, ...]:
-    """The instructions of a program as steps of the simulated SM."""
-    events = events or no_events()
-    operands, asynchronous = reads_of(program.instructions), asynchronous_of(program.instructions)
-    steps, l1 = [], card.value("l1", "hit_latency")
-    special = card.values.get(("issue", "special_with_shuffle"), SPECIAL_INTERVAL)
-    jump = round(card.values.get(("branch", "latency"), TAKEN_BRANCH) - BRANCH_STALL + FETCH)
-    for index, (instruction, cost, use) in enumerate(zip(program.instructions, costs, program.uses, strict=True)):
-        found = requests.get(index, _NO_REQUEST)
-        shared = cost.pipe if cost.pipe in SHARED_PIPES else "lsu" if cost.pipe == "xu" else None
-        interval = special if cost.pipe == "xu" else found.passes * cost.interval
-        latency = cost.latency or 1.0
-        if use.space == "constant" and found.passes > 1:
-            interval = CONSTANT_INTERVAL * found.passes
-            latency += CONSTANT_LATENCY * (found.passes - 1)
-        is_memory = use.space in ("global", "generic", "local", "texture") and use.access is not None
-        is_fence = instruction.opcode == "MEMBAR" and asynchronous[index].queue is not None
-        fence = 0 if is_fence else fence_stall(instruction, card)
-        is_either = cost.pipe == "fma" and cost.interval <= MAX_DUAL_INTERVAL
-        step = Step(
-            stall=max(1, instruction.stall + RESOLVING.get(instruction.opcode, 0) + fence),
-            waits=instruction.wait_mask,
-            sets=instruction.write_barrier,
-            reads=instruction.read_barrier,
-            pipe="issue" if cost.pipe in SHARED_PIPES else cost.pipe,
-            interval=1.0 if cost.pipe in SHARED_PIPES else cost.interval * (1 + is_either),
-            is_either=is_either,
-            shared_pipe=shared,
-            shared_interval=interval if shared else 0.0,
-            predicated_on=found.predicated_on,
-            tag_interval=found.tags if shared == "lsu" else 0.0,
-            latency=FENCE_LATENCY if is_fence else l1 if is_memory else latency,
-            read_latency=8.0,
-            kind="matrix" if instruction.opcode in MATRIX_OPCODES else _kind(cost, use, found),
-            in_sm=found.in_sm,
-            in_l2=found.in_l2,
-            l2_bytes=l2_load(found, use.access or "", card),
-            l2_written=written_load(found, use.access or "", card),
-            dram_bytes=found.dram_bytes,
-            link_bytes=found.l2_bytes,
-            far=found.far,
-            jump=jump,
-            operands=operands[index],
-            asynchronous=asynchronous[index],
-            operand_interval=cost.operands,
-            bypasses="BYPASS" in instruction.modifiers,
-            operation=events.operations.get(index),
-            size=events.sizes.get(index) or 1.0,
-            fits=cost.pipe == "xu",
-        )
-        if index in events.operations:
-            step = replace(step, kind=kind_of(instruction) or step.kind, link_bytes=found.l2_bytes * BULK_LINK)
-        if found.access is not None and use.access == "store":
-            step = replace(step, access=found.access, is_whole=found.is_whole)
-        steps.append(step if found.access is None or step.kind == "store" else _sampled(step, found, card))
-    return tuple(steps)
-
-
-def _sampled(step: Step, requests: Requests, card: Card) -> Step:
-    """A load whose sampled lines the simulated L1 looks up."""
-    sectors = requests.l2_bytes / SECTOR
-    hit, miss = (l2_load(replace(requests, crossing=each), "load", card) for each in (requests.far, card.far_homes))
-    return replace(
-        step,
-        kind="load",
-        in_sm=0.0,
-        in_l2=1 - requests.from_memory / requests.new if requests.new else 1.0,
-        l2_bytes=hit / sectors,
-        l2_more=max(0.0, miss - hit) / sectors,
-        dram_bytes=requests.sector_dram_bytes,
-        link_bytes=float(SECTOR),
-        access=requests.access,
-        is_whole=requests.is_whole,
-    )
-
-
-def _kind(cost: Cost, use: Use, requests: Requests) -> str:
-    """The kind of a step: see `Step`."""
-    if cost.element == "barrier":
-        return "barrier"
-    if use.access == "store":
-        return "store"
-    return "load" if requests.in_sm < 1 else "plain"
 
 
 def sm_of(card: Card, write_share: float, l1_lines: int) -> Sm:
@@ -226,12 +125,15 @@ def predict(
     launch: Launch,
     resident: int,
     l1_lines: int,
+    bare: Sequence[Step],
 ) -> Prediction:
     """Predicted time of a launch with this many blocks on each SM beside an L1 with room for so many lines.
 
+    `bare`: the steps of the program without requests.
+
     A path that lacks iterations of loops gets their time from a run with still fewer.
     """
-    steps = steps_of(program, costs, requests, card, sample.events)
+    steps = steps_of(program, costs, requests, card, sample.events, bare)
     written, moved = _traffic(program, requests, path)
     sm = sm_of(card, written / moved if moved else 0.0, l1_lines)
     length = max(1, int(path.length + path.share * _lookups(requests, path) / 3))
@@ -250,7 +152,7 @@ def predict(
         index: each if each.access is None else after_l1(index, each, found.l1_counts[index])
         for index, each in requests.items()
     }
-    steps = steps_of(program, costs, requests, card, sample.events)
+    steps = steps_of(program, costs, requests, card, sample.events, bare)
     demand = demand_of(steps, path.executed, sm)
     bounds = bounds_of(demand, launch, card)
     best = max(bounds, key=lambda name: bounds[name])

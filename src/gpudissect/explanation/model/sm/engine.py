@@ -1,6 +1,8 @@
 """Simulation of the warps of a kernel on one SM: the interface to the compiled loop."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -101,6 +103,22 @@ class Step:
     size: float = 1.0  # mean bytes of a bulk copy
     fits: bool = False  # issued between passes of loads and stores: only their first pass takes the issue path
 
+    @cached_property
+    def row(self) -> Floats:
+        """The step as a row of the compiled loop's array of instructions, without the numbers of its pipes."""
+        sets, reads, access, operation, *asynchronous = (
+            -1 if each is None else each
+            for each in (self.sets, self.reads, self.access, self.operation, *self.asynchronous)
+        )
+        numbers = [
+            *(max(1, self.stall), self.waits, sets, reads, -1, self.interval, self.is_either),
+            *(-1, self.shared_interval, self.latency, self.read_latency, KINDS.index(self.kind), self.in_sm),
+            *(self.in_l2, self.l2_bytes, self.l2_more, self.l2_written, self.dram_bytes, self.link_bytes, self.far),
+            *(access, self.is_whole, max(1, self.stall) + self.jump, *self.operands, self.bypasses, *asynchronous),
+            *(self.operand_interval, operation, self.size, self.fits, self.tag_interval, self.predicated_on),
+        ]
+        return np.array(numbers)
+
 
 @dataclass(frozen=True)
 class Work:
@@ -172,7 +190,7 @@ def run(sm: Sm, work: Work) -> Run:
     counts, strata = np.zeros((warps, state.COUNTERS), dtype=np.int64), np.zeros(2 * len(work.steps), dtype=np.int64)
     path, queues = np.concatenate(work.paths).astype(np.int64), np.zeros(4)
     places = (np.zeros((warps, state.W_SIZE), dtype=np.int64), np.zeros((resident, state.B_SIZE), dtype=np.int64))
-    kernel = (np.array([_row(sm, step) for step in work.steps]), path, _spans(work), job, *places, schedulers)
+    kernel = (_rows(sm, work.steps), path, _spans(work), job, *places, schedulers)
     entered = np.zeros((sm.schedulers, len(sm.shared_pipes), sm.depth))
     queued = np.zeros((sm.schedulers, len(sm.shared_pipes)), dtype=np.int64)
     units = (entered, queued, cores, last, counted)
@@ -271,17 +289,12 @@ def _l1(sm: Sm) -> "L1":
     return L1(places, line, sectors, np.zeros(line.size), tag, used, soonest, counts)
 
 
-def _row(sm: Sm, step: Step) -> list[float]:
-    """A step as a row of the compiled loop's array of instructions."""
-    shared = -1 if step.shared_pipe is None else sm.shared_pipes.index(step.shared_pipe)
-    sets, reads, access, operation, *asynchronous = (
-        -1 if each is None else each
-        for each in (step.sets, step.reads, step.access, step.operation, *step.asynchronous)
-    )
-    return [
-        *(max(1, step.stall), step.waits, sets, reads, sm.pipes.index(step.pipe), step.interval, step.is_either),
-        *(shared, step.shared_interval, step.latency, step.read_latency, KINDS.index(step.kind), step.in_sm),
-        *(step.in_l2, step.l2_bytes, step.l2_more, step.l2_written, step.dram_bytes, step.link_bytes, step.far),
-        *(access, step.is_whole, max(1, step.stall) + step.jump, *step.operands, step.bypasses, *asynchronous),
-        *(step.operand_interval, operation, step.size, step.fits, step.tag_interval, step.predicated_on),
-    ]
+def _rows(sm: Sm, steps: Sequence[Step]) -> Floats:
+    """The steps as rows of the compiled loop's array of instructions, shape (steps, columns)."""
+    from gpudissect.explanation.model.sm._state import PIPE, SHARED
+
+    found = np.stack([step.row for step in steps])
+    found[:, PIPE] = [sm.pipes.index(step.pipe) for step in steps]
+    numbers = {name: number for number, name in enumerate(sm.shared_pipes)}
+    found[:, SHARED] = [-1 if step.shared_pipe is None else numbers[step.shared_pipe] for step in steps]
+    return found
