@@ -324,7 +324,8 @@ def test_evidence_is_wrapped_and_the_last_advice_left_out():
     long = SMALL.model_copy(update={"gain": 0.5, "text": "a sentence " * 36, "evidence": "and its caveat"})
     text = text_of(explanation(advice=(long,) * 3))
     assert text.count("and its caveat") == 2
-    rows = [row for row in screen(explanation(advice=(long,) * 3, point=point(2)), 80) if row[0].startswith("Saves")]
+    shown = explanation(advice=(long,) * 3, point=point(2), notes=())
+    rows = [row for row in screen(shown, 80) if row[0].startswith("Saves")]
     assert len(rows) == 3 and rows[2][1].endswith("…") and rows[2][1].startswith("25 us -> 12.5 us: a sen")
 
 
@@ -364,3 +365,9 @@ def test_text_from_a_file_never_drives_the_terminal():
 def test_extreme_times_are_shown(value):
     extreme = point(8).model_copy(update=dict.fromkeys(("predicted", "low", "high", "measured"), value))
     printed(explanation(point=extreme, curve=(extreme,), critical_path=value, bounds={"l2": value}), everything=True)
+
+
+def test_the_first_note_is_on_the_screen():
+    assert "Note counts may differ" in text_of(explanation(notes=("counts may differ", "another note")))
+    assert "another note" not in text_of(explanation(notes=("counts may differ", "another note")))
+    assert "Note " not in text_of(explanation(notes=()))

@@ -24,7 +24,7 @@ SMALL_GAIN = 0.1  # below it, what is not predicted is named too
 MIN_WAIT = 0.02  # share of the time of a warp, from which a kind of wait is named
 RETRIED, MAX_LOOPS = "ATOMS.CAST", 2  # opcode of the compare-and-swap of such a loop; places that are named
 MIN_RETRIED = 0.1  # share of a warp's waits or of the limiting work at its source line, from which it is named
-MAX_PLACES = 3
+MAX_PLACES, MIN_PLACE = 3, 0.1  # source lines with most work; share of the work
 CYCLES_WITH_FRACTION = 100  # above, whole cycles are printed
 MIN_FILL = 0.9
 """Share of the block slots of all waves that a grid fills, below which the grid is named."""
@@ -210,6 +210,7 @@ def answers_of(explanation: Explanation, max_advice: int) -> list[tuple[str, str
     if (other := explanation.against) is not None:
         answers.append(("Other GPU", f"{gpu_of(other)}: {against_of(explanation, other)}"))
     answers += [("Occupancy", occupancy_of(explanation)), ("Warps needed", warps_of(explanation))]
+    answers += [("Note", note) for note in explanation.notes[:1] if explanation.counts == "measured"]
     if explanation.point.limiter == LATENCY:
         answers.append(("Dependence chain", chain_of(explanation)))
         answers += [("Loop-carried", loop_of(explanation))] if any(explanation.loops.values()) else []
@@ -233,7 +234,9 @@ def advice_of(explanation: Explanation) -> list[tuple[str, str]]:
     is_small = not found or explanation.advice[0].gain < SMALL_GAIN
     if found and not (explanation.hint and (is_small or explanation.point.limiter == "memory")):
         return found
-    none = f"None of the {len(explanation.rejected)} changes tried saves {MIN_GAIN:.0%} or more"
+    tried = len(explanation.rejected)
+    none = f"None of the {tried} changes" if tried > 1 else "No change"
+    none += f" tried saves {MIN_GAIN:.0%} or more"
     return [*found, ("Advice", hint or none)]
 
 
@@ -252,7 +255,7 @@ def _busiest_places(explanation: Explanation) -> str:
     for line in explanation.lines:
         work[source_of(line)] += line.limiting
     ranked = sorted(((share, place) for place, share in work.items() if place and share > 0), reverse=True)
-    named = [f"{place} ({share:.0%})" for share, place in ranked[:MAX_PLACES]]
+    named = [f"{place} ({share:.0%})" for share, place in ranked[:MAX_PLACES] if share >= MIN_PLACE]
     return f"; mostly at {', '.join(named)}" if named else ""
 
 
@@ -329,7 +332,7 @@ def note_on_curve(explanation: Explanation) -> str:
     sizes = [each.l1_bytes or own for each in lower]
     least, parts = min(sizes, default=own), list[str]()
     if least < own:
-        parts = ["In the rows above this launch, dynamic shared memory sets the occupancy and shrinks the L1"]
+        parts = ["In the timed rows above this launch, dynamic shared memory sets the occupancy and shrinks the L1"]
         parts[0] += f" from {format_bytes(own)} to {format_bytes(least)}." if max(sizes) == least else " as shown."
     return " ".join([*parts, *filter(None, [_note_on_waves(explanation)])])
 

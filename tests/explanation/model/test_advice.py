@@ -257,3 +257,14 @@ def test_the_access_with_most_excess_sectors_is_named():
 def test_waits_are_tried_unless_a_resource_is_always_busy(kernel, has_waits):
     limiter, texts = advice_on_an_h100(kernel)
     assert limiter != "latency" and any("in flight" in text for text in texts) == has_waits
+
+
+@pytest.mark.parametrize("kernel", ["spgemm_hash", "graph_colouring"])
+def test_no_saving_goes_below_the_work_of_the_busiest_resource(kernel):
+    """The means of requests take another time than the sampled requests of the launch."""
+    trial = trial_of(kernel, gpu="h100")
+    changed = trial.predict(trial.found.requests)
+    assert (
+        trial.gain_from(2 * trial.found.nanoseconds, changed)
+        <= 1 - max(changed.bounds.values()) / trial.found.nanoseconds
+    )

@@ -105,7 +105,7 @@ def converged(trial: Trial) -> Iterator[Advice]:
     }
     means = trial.found.requests
     grown = {index: _scaled(each, more.get(index, 1.0)) for index, each in means.items()}
-    time = replace(assessment, path=path).predict(trial.resident, grown, largest_carveout=False).nanoseconds
+    changed = replace(assessment, path=path).predict(trial.resident, grown, largest_carveout=False)
     lost = [(now - n) * size for now, n, size in zip(warps, needed, sizes, strict=True)]
     number = lost.index(max(lost))
     lines = trial.lines[flow.blocks[number].start : flow.blocks[number].end]
@@ -113,7 +113,7 @@ def converged(trial: Trial) -> Iterator[Advice]:
     text = "Let the threads of a warp do the same work: sort the data by path or number of iterations, launch a kernel "
     text += "for each path, or share long rows among lanes"
     evidence = f"{WARP_SIZE * needed[number] / warps[number]:.3g} of {WARP_SIZE} threads are active at {place}"
-    gain = 1 - time / trial.time(means)
+    gain = trial.gain_from(trial.time(means), changed)
     yield Advice(text=text, gain=gain, is_limit=True, evidence=f"{evidence}; upper limit: memory traffic unchanged")
 
 

@@ -43,7 +43,7 @@ def fewer_passes(trial: Trial) -> Iterator[Advice]:
     for (in_shared, access), found in groups.items():
         better = {index: found[index] for index in sorted(found, key=lambda index: -_excess(trial, index))}
         now = {index: trial.found.requests[index] for index in better}  # means too, not single sampled requests
-        before, time = (trial.time({**trial.assessment.requests, **each}) for each in (now, better))
+        before, after = (trial.predict({**trial.assessment.requests, **each}) for each in (now, better))
         if in_shared:
             text = f"Avoid bank conflicts of {trial.places(better)}"
             evidence, is_limit = conflicts_of(trial, now, better)
@@ -55,7 +55,8 @@ def fewer_passes(trial: Trial) -> Iterator[Advice]:
             evidence, is_limit = f"{sectors:.3g} sectors per request, {fewest:.3g} if coalesced", True
             if stride := _stride(trial, next(iter(now))):
                 evidence = f"lanes are {format_bytes(stride)} apart; {evidence}"
-        yield Advice(text=text, gain=1 - time / before, is_limit=is_limit, evidence=evidence)
+        gain = trial.gain_from(before.nanoseconds, after)
+        yield Advice(text=text, gain=gain, is_limit=is_limit, evidence=evidence)
 
 
 def _coalescing(trial: Trial, requests: Mapping[int, Requests], access: str) -> str:
@@ -140,11 +141,12 @@ def reuse_in_block(trial: Trial) -> Iterator[Advice]:
                 loaded[place] += trial.warps * trial.executed[index] * each.sectors * SECTOR * share
     if not now or trial.found.limiter not in ("latency", "l2", "memory"):
         return
-    before, time = (trial.time({**trial.assessment.requests, **each}) for each in (now, better))
+    before, after = (trial.predict({**trial.assessment.requests, **each}) for each in (now, better))
     text = f"Keep data of {trial.places(better)} in shared memory or registers: each block loads the same data again"
     bytes_now, bytes_first = map(format_bytes_rounded, loaded)
     evidence = f"{bytes_now} from the L2, of which {bytes_first} are first loads; upper limit: only first loads"
-    yield Advice(text=text, gain=1 - time / before, is_limit=True, evidence=evidence)
+    gain = trial.gain_from(before.nanoseconds, after)
+    yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
 
 
 def combined_atomics(trial: Trial) -> Iterator[Advice]:

@@ -78,6 +78,7 @@ def explain_given(program: Program, launch: Launch, counts: MachineCounts, resul
     found = build(assessment, launch, sources, notes=[NOTE])
     curve = tuple(map(_with_wide_bracket, found.curve))
     changes = {"curve": curve, "point": _with_wide_bracket(found.point), "counts": "given"}
+    changes |= {"active_threads": launch.threads_per_block / launch.warps_per_block}
     return found.model_copy(update=changes)
 
 

@@ -25,6 +25,10 @@ class Trial:
         self.executed, self.warps = assessment.path.executed, self.launch.blocks * self.launch.warps_per_block
         self.new_shares = assessment.traffic.new_to_block
 
+    def predict(self, requests: Mapping[int, Requests]) -> Prediction:
+        """The prediction with other requests."""
+        return self.assessment.predict(self.resident, requests, largest_carveout=False)
+
     def time(self, requests: Mapping[int, Requests] | None = None, resident: int | None = None) -> float:
         """Predicted nanoseconds with other requests, or with another number of resident blocks."""
         if resident is None and requests in (None, self.assessment.requests):
@@ -38,6 +42,13 @@ class Trial:
     def gain(self, time: float) -> float:
         """Share of the time that a changed kernel saves which takes so many nanoseconds."""
         return 1 - time / self.found.nanoseconds
+
+    def gain_from(self, before: float, changed: Prediction) -> float:
+        """Share of the time that a change saves, of which the time before differs from that of the kernel.
+
+        The kernel with the change takes as long as the busiest resource at least.
+        """
+        return self.gain(max(self.found.nanoseconds * changed.nanoseconds / before, *changed.bounds.values()))
 
     def loaded_sectors(self) -> dict[int, float]:
         """Sectors that each load of global and local memory requests for a warp, by index of instruction."""

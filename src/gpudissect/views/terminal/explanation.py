@@ -71,6 +71,8 @@ def screen(explanation: Explanation, width: int, *, is_plain: bool = False) -> l
         whole = max_whole
         for label, text in sentences.answers_of(explanation, max_advice):
             count = MAX_FACT_LINES
+            if label == "Note":
+                count = 1
             if label.startswith(("Saves", "Advice")):
                 count, whole = max_lines if whole else 1, max(0, whole - 1)
             lines += _labelled(f"{label:<{LABEL_WIDTH}}", text, width, count)
