@@ -198,7 +198,8 @@ Tensor cores lower the clock of an H100 from 1.98 to 1.76 GHz (`linear_gelu`, `f
 - Measured with probes or counters on an H200: the tag banks of the L1, the rate at which the L2 looks up lines, the
   rise of memory latency with load, the cycles of convergence barriers, and the spread of SMs.
 - Measured with probes or counters on an H100: the cost of loads of different constants and of stores of partial
-  sectors, the order at shared pipes and the depth of their queues, and the interval of floating-point atomics.
+  sectors, the order at shared pipes and the depth of their queues, the interval of floating-point atomics, fences, and
+  stores that fill sectors.
 - Assumed: the width of the link to the L2, how much unused bandwidth an idle SM accumulates, the cycles until operands
   of a store are read, and the cycles of the uniform and control units. No kernel executes texture loads.
 
@@ -218,7 +219,7 @@ Published errors are not directly comparable, because kernels and GPUs differ:
 
 | predictor | method | kernels and GPUs | error |
 | --- | --- | --- | --- |
-| `explain` | simulated SM, measured values | these {kernels}, all occupancies | mean {mean}; last 12 unseen: 23 % |
+| `explain` | simulated SM | these {kernels}, all occupancies | mean {mean}; last 3 x 12 unseen: 17, 23, 16 % |
 | Huerta et al., MICRO 2025 | simulator of traces that models control bits | RTX A6000 | mean 14 % |
 | a pipeline model | analytic | 14 of Rodinia, over occupancies | mean 24 %; other models 27 to 136 % |
 | PPT-GPU, CAL 2019 | analytic models in a simulator | Rodinia, Parboil | within 10 % |

@@ -8,10 +8,13 @@ import pytest
 
 from gpudissect.errors import UsageError
 from gpudissect.explanation.model import predict
+from gpudissect.explanation.model.assess import assess, facts_of
 from gpudissect.explanation.model.build import _latency, assess_given, explain_profile
 from gpudissect.explanation.model.card import card_of
 from gpudissect.explanation.model.requests import Requests
+from gpudissect.explanation.packing import DamagedProfileError
 from gpudissect.explanation.profile import read_profile
+from gpudissect.explanation.ptx import parse_ptx
 from gpudissect.explanation.trips import executions
 from gpudissect.machine_code.program import read_program
 from gpudissect.results.files import load
@@ -136,3 +139,13 @@ def test_given_counts_need_no_recorded_accesses_of_asynchronous_copies():
     assessment = assess_given(program, launch, given, card_of(load(Path("docs/results/h200.json"))))
     copies = [place for place, each in enumerate(program.instructions) if each.opcode == "LDGSTS"]
     assert {assessment.requests[place].passes for place in copies} == {4.0}
+
+
+def test_a_profile_whose_lines_are_lost_is_damaged():
+    """Counts and addresses belong to PTX instructions, which the lines of the machine code name."""
+    profile, card = recorded("binary_search"), card_of(H200)
+    program = read_program(*profile.machine_code())
+    lost = tuple(replace(each, file="", line=None) for each in program.instructions)
+    program = replace(program, flow=replace(program.flow, instructions=lost))
+    with pytest.raises(DamagedProfileError, match="has no lines"):
+        assess(program, parse_ptx(profile.ptx()), facts_of(profile, card), card)
