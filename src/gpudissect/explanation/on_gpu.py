@@ -203,7 +203,8 @@ def _check_without_gpu(file: Path, kernel: str | None, run: GpuRun, results: Seq
     except DeviceError:  # the compiler is missing, as the GPU is
         return
     parameters = parameters_of(code.module, code.module.function(code.kernel))
-    check_parameters(arguments_of(run.arguments, parameters), parameters)
+    if run.arguments:  # without any, a user may not know that only a run needs them
+        check_parameters(arguments_of(run.arguments, parameters), parameters)
 
 
 def _measure(folder: Path, run: GpuRun, code: UserCode, notes: list[str], report: Callable[[Step], None]) -> RunOutcome:
