@@ -87,7 +87,7 @@ def test_unreadable_files_are_refused(tmp_path):
         ("value", "1e999", r"findings\.0\.value: .*, got Infinity"),
         ("value", '"24576"', "is a text, but has a unit"),
         ("value", f'"{"x" * 1_000_000}"', "value 'x{40}' is a text, but has a unit"),
-        ("value", "9" * 400, r"findings\.0\.value: .*9{40}\.\.\."),
+        ("value", "9" * 400, r"findings\.0\.value: .*, got 9{10}.*9{10}\.\.\."),
         ("value", "true", r"findings\.0\.value: .*, got true"),
         ("value", "{}", r"findings\.0\.value: .*, got an object"),
         ("value", "[1, NaN]", r"findings\.0\.value: .*, got (a list|NaN)"),
