@@ -21,6 +21,11 @@ def brief(text: str, max_length: int) -> str:
     return cut(clean(text[: max_length + 1]), max_length)
 
 
+def counted(number: int, name: str) -> str:
+    """Such as ``1 block`` and ``2 blocks``."""
+    return f"{number} {name}{'' if number == 1 else 's'}"
+
+
 def quoted(value: object, max_length: int) -> str:
     """``ascii(value)``, at most `max_length` characters: of a longer text its beginning and ``...``, in quotes."""
     if not isinstance(value, str):

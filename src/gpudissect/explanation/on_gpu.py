@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -91,8 +91,6 @@ def run_of(
     if math.prod(threads) > MAX_BLOCK_THREADS:
         raise UsageError(f"a block of {math.prod(threads)} threads: at most {MAX_BLOCK_THREADS}")
     shared_bytes = parse_bytes(shared) if isinstance(shared, str) else shared
-    if not isinstance(shared_bytes, int):
-        raise UsageError(f"not a number of bytes: {ascii(shared)[:40]}; write such as 49152 or '48KiB'")
     if not 0 <= shared_bytes < 1 << 31:
         raise UsageError(f"{format_bytes(shared_bytes)} of dynamic shared memory: no SM has as much")
     launch = Launch(grid=sizes, block=threads, shared_bytes=shared_bytes)
@@ -114,9 +112,7 @@ def gpu_number(device: str | None) -> int:
 
 
 def _sizes(what: str, given: Sizes, maxima: Sequence[int]) -> tuple[int, int, int]:
-    parts = (
-        re.split(r"[,x]", given) if isinstance(given, str) else list(given) if isinstance(given, Iterable) else [given]
-    )
+    parts = re.split(r"[,x]", given) if isinstance(given, str) else [given] if isinstance(given, int) else list(given)
     texts = [str(part).strip() for part in parts]
     if not 1 <= len(texts) <= 3 or not all(re.fullmatch(r"[0-9]{1,10}", text, re.ASCII) for text in texts):
         raise UsageError(f"not a {what}: {quoted(given, 60)}; write X, X,Y or X,Y,Z")

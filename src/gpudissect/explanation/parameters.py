@@ -12,6 +12,7 @@ from gpudissect.errors import UsageError
 from gpudissect.explanation.arguments import TYPES, Argument
 from gpudissect.explanation.ptx import Function, Module
 from gpudissect.machine_code.names import declaration, source_name
+from gpudissect.printable import counted
 
 MAX_LISTED = 12
 _DECLARATION = re.compile(r"\.param\b([^,()]*?)([A-Za-z_$%][\w$]*)\s*(?:\[\s*(\d{1,9})\s*\])?\s*$")
@@ -113,8 +114,8 @@ def check_parameters(arguments: Sequence[Argument], parameters: Sequence[Paramet
     if len(arguments) == len(parameters):
         return
     listing = ", ".join(parameter.description() for parameter in parameters[:MAX_LISTED]) or "none"
-    given = f"{len(arguments)} argument{'s' if len(arguments) != 1 else ''}"
-    message = f"{given} for a kernel with {len(parameters)} parameter{'s' * (len(parameters) != 1)} ({listing})"
+    given, taken = counted(len(arguments), "argument"), counted(len(parameters), "parameter")
+    message = f"{given} for a kernel with {taken} ({listing})"
     missing = [parameter.example(n) for n, parameter in enumerate(parameters, start=1)][len(arguments) :]
     examples = " ".join(f"--arg '{example}'" for example in missing[:MAX_LISTED])
     raise UsageError(f"{message}; add such as {examples}" if missing else message)

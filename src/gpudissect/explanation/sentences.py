@@ -3,14 +3,14 @@
 import math
 import tomllib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpudissect.explanation.curve import SAME_TIME, best_of, curve_of, has_different_l1, resident_warps
 from gpudissect.explanation.listing import address_of, hottest, opcode_of, place_of, source_of
 from gpudissect.explanation.result import MIN_GAIN, Advice, Explanation, Line
 from gpudissect.machine_code.names import short_name
-from gpudissect.printable import brief, clean
+from gpudissect.printable import brief, clean, counted
 from gpudissect.results.text import provenance
 from gpudissect.units import WARP_SIZE, format_bytes, format_bytes_rounded, format_ns
 
@@ -73,19 +73,15 @@ def grid_of(explanation: Explanation) -> str:
         return ""
     waves, sms = blocks / capacity, explanation.sms or 0
     if blocks < sms:
-        return f"{_counted(blocks, 'block')} for {sms} SMs: {_counted(sms - blocks, 'SM')} idle"
+        return f"{counted(blocks, 'block')} for {sms} SMs: {counted(sms - blocks, 'SM')} idle"
     if waves < 1:
-        return f"{waves:.2f} waves: {_counted(blocks, 'block')}, {capacity} fit on the GPU at once"
+        return f"{waves:.2f} waves: {counted(blocks, 'block')}, {capacity} fit on the GPU at once"
     return f"{waves:.2f} waves of {capacity} blocks: the last wave fills {waves % 1:.0%} of the GPU"
 
 
 def _dimensions(sizes: Sequence[int]) -> str:
     last = max((n for n, size in enumerate(sizes) if size != 1), default=0)
     return " x ".join(map(str, sizes[: last + 1]))
-
-
-def _counted(number: int, name: str) -> str:
-    return f"{number} {name}{'' if number == 1 else 's'}"
 
 
 def time_of(explanation: Explanation) -> str:
@@ -125,14 +121,20 @@ def _limiter(explanation: Explanation) -> str:
 
 def _retries(explanation: Explanation) -> str:
     """Source lines with a loop of the compiler around an atomic that shared memory does not support."""
-    times, work = defaultdict[str, float](float), defaultdict[str, float](float)
-    for line in explanation.lines:
-        times[source_of(line)] += line.stall + line.contended
-        work[source_of(line)] += line.limiting
+    times = _by_source(explanation, lambda line: line.stall + line.contended)
+    work = _by_source(explanation, lambda line: line.limiting)
     loops = [line for line in explanation.lines if opcode_of(line).startswith(RETRIED) and line.executed]
     loops = [line for line in loops if max(times[source_of(line)], work[source_of(line)]) >= MIN_RETRIED]
     at_most = list(dict.fromkeys(source_of(line) or address_of(line.address) for line in loops))[:MAX_LOOPS]
     return f" (retry loop of atomics at {' and '.join(at_most)})" if at_most else ""
+
+
+def _by_source(explanation: Explanation, value_of: Callable[[Line], float]) -> dict[str, float]:
+    """Sums over the instructions of each source line."""
+    found = defaultdict[str, float](float)
+    for line in explanation.lines:
+        found[source_of(line)] += value_of(line)
+    return found
 
 
 def _waits(explanation: Explanation) -> str:
@@ -251,9 +253,7 @@ def hint_of(explanation: Explanation) -> str:
 
 def _busiest_places(explanation: Explanation) -> str:
     """The source lines with most work of the limiting resource, as the end of a sentence; empty without lines."""
-    work = defaultdict[str, float](float)
-    for line in explanation.lines:
-        work[source_of(line)] += line.limiting
+    work = _by_source(explanation, lambda line: line.limiting)
     ranked = sorted(((share, place) for place, share in work.items() if place and share > 0), reverse=True)
     named = [f"{place} ({share:.0%})" for share, place in ranked[:MAX_PLACES] if share >= MIN_PLACE]
     return f"; mostly at {', '.join(named)}" if named else ""
@@ -300,14 +300,14 @@ def _source_of(line: Line) -> tuple[str | None, int | None]:
 def occupancy_of(explanation: Explanation) -> str:
     """Warps of an SM, and what limits them."""
     point, limits = explanation.point, explanation.occupancy
-    text = f"{_counted(point.warps_per_sm, 'warp')} per SM"
+    text = f"{counted(point.warps_per_sm, 'warp')} per SM"
     if explanation.max_warps:
         share = point.warps_per_sm / explanation.max_warps
         text = f"{share:.0%}, {point.warps_per_sm} of {explanation.max_warps} warps per SM"
         text += " (maximum)" if point.warps_per_sm >= explanation.max_warps else ""
     if resident_warps(explanation) < point.warps_per_sm:
         warps = resident_warps(explanation)
-        return f"{_counted(warps, 'warp')} per SM: limited by the number of blocks in the grid; theoretical: {text}"
+        return f"{counted(warps, 'warp')} per SM: limited by the number of blocks in the grid; theoretical: {text}"
     if not limits or point.warps_per_sm == explanation.max_warps:
         return text
     sizes = {"registers": explanation.registers, "shared": format_bytes_rounded(explanation.shared_bytes)}
@@ -321,7 +321,7 @@ def warps_of(explanation: Explanation) -> str:
     if explanation.warps_for_90 is None:
         return "unknown: other occupancies were not predicted"
     needed = min(explanation.warps_for_90, resident_warps(explanation))
-    text = f"{_counted(needed, 'warp')} per SM for 90% of the best predicted throughput"
+    text = f"{counted(needed, 'warp')} per SM for 90% of the best predicted throughput"
     own = explanation.point.l1_bytes
     return f"{text}, with an L1 of {format_bytes(own)}" if own and has_different_l1(explanation) else text
 

@@ -113,7 +113,7 @@ def converged(trial: Trial) -> Iterator[Advice]:
     text = "Let the threads of a warp do the same work: sort the data by path or number of iterations, launch a kernel "
     text += "for each path, or share long rows among lanes"
     evidence = f"{WARP_SIZE * needed[number] / warps[number]:.3g} of {WARP_SIZE} threads are active at {place}"
-    gain = trial.gain_from(trial.time(means), changed)
+    gain = trial.gain_from(trial.predict(means).nanoseconds, changed)
     yield Advice(text=text, gain=gain, is_limit=True, evidence=f"{evidence}; upper limit: memory traffic unchanged")
 
 

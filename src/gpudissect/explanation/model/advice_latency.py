@@ -52,7 +52,7 @@ def more_in_flight(trial: Trial) -> Iterator[Advice]:
         f"{_wait(trial.program, producers, stall)}; upper limit: "
         f"modelled as {2 * trial.resident} resident blocks instead of {trial.resident}, with no extra registers"
     )
-    yield Advice(text=text, gain=trial.gain(trial.time(resident=2 * trial.resident)), is_limit=True, evidence=evidence)
+    yield Advice(text=text, gain=trial.gain(trial.time_with(2 * trial.resident)), is_limit=True, evidence=evidence)
 
 
 def fewer_barriers(trial: Trial) -> Iterator[Advice]:

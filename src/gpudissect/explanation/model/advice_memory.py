@@ -169,7 +169,7 @@ def combined_atomics(trial: Trial) -> Iterator[Advice]:
     text = f"Combine {trial.places(chosen)} in shared memory first, then one atomic per block and word"
     evidence = f"{max(chosen.values()):,.0f} atomics per word are serialized, {blocks:,} would be "
     evidence += f"with a grid-stride loop in {blocks:,} blocks; upper limit: combining is free"
-    gain = trial.gain(trial.time({**trial.assessment.requests, **local}))
+    gain = trial.gain(trial.predict({**trial.assessment.requests, **local}).nanoseconds)
     yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
 
 

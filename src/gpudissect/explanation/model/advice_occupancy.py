@@ -57,7 +57,7 @@ def more_blocks(trial: Trial) -> Iterator[Advice]:
             used = kernel.shared_bytes + trial.assessment.facts.dynamic_shared
             text = f"Use at most {format_bytes(most)} of shared memory per block (now {format_bytes(used)})"
         text += f": {warps} warps per SM instead of {now}"
-        gain = trial.gain(trial.time(resident=blocks))
+        gain = trial.gain(trial.time_with(blocks))
         advice.append(Advice(text=text, gain=gain, is_limit=is_limit, evidence=evidence))
     if advice:
         yield max(advice, key=lambda each: each.gain)

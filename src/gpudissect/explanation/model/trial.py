@@ -29,11 +29,9 @@ class Trial:
         """The prediction with other requests."""
         return self.assessment.predict(self.resident, requests, largest_carveout=False)
 
-    def time(self, requests: Mapping[int, Requests] | None = None, resident: int | None = None) -> float:
-        """Predicted nanoseconds with other requests, or with another number of resident blocks."""
-        if resident is None and requests in (None, self.assessment.requests):
-            return self.found.nanoseconds
-        return self.assessment.predict(resident or self.resident, requests, largest_carveout=False).nanoseconds
+    def time_with(self, resident: int) -> float:
+        """Predicted nanoseconds with another number of resident blocks."""
+        return self.assessment.predict(resident, largest_carveout=False).nanoseconds
 
     def gain_of(self, changed: Assessment) -> float:
         """Share of the time that a changed kernel saves at the same number of resident blocks."""

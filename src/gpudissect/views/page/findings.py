@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpudissect.estimate import Status
-from gpudissect.printable import brief, cut
+from gpudissect.printable import brief, counted, cut
 from gpudissect.results.folded import folded, folded_published, rounded, rounded_range
 from gpudissect.results.model import Finding, Published, Value
 from gpudissect.results.scope import warps_share
@@ -143,7 +143,7 @@ def _evidence(finding: Finding, plots: Child, links: Links) -> Markup:
     if digests:
         more = f" and {len(digests) - MAX_DIGESTS} more" if len(digests) > MAX_DIGESTS else ""
         named = ", ".join(name[:8] for name in digests[:MAX_DIGESTS])
-        text = f"Evidence: {len(digests)} workload{'s' if len(digests) > 1 else ''}, {named}{more}."
+        text = f"Evidence: {counted(len(digests), 'workload')}, {named}{more}."
     see: list[Child] = [f" {NO_PLOT}"] if digests and not links else []
     for number, (fragment, title) in enumerate(links):
         see += [", " if number else " See ", tag("a", title, href=f"#{fragment}")]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from gpudissect.device_info import Origin
-from gpudissect.printable import brief, clean
+from gpudissect.printable import brief, clean, counted
 from gpudissect.results.machine import CURVES
 from gpudissect.results.model import Finding, Result, Series
 from gpudissect.results.summary import summarize
@@ -148,7 +148,7 @@ class _Page:
 
     def _element(self, name: str, group: list[Finding]) -> Markup | None:
         title = title_of(name)
-        count = f"{len(group)} finding{'s' if len(group) > 1 else ''}"
+        count = counted(len(group), "finding")
         values = tag("span", " ", " · ".join([*findings.brief_values(group), count]), class_="facts")
         code = tag("code", _short(name)) if title != name else None
         head = tag("summary", tag("h3", _short(title), " ", code), values)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
-from gpudissect.printable import brief, clean, cut
+from gpudissect.printable import brief, clean, counted, cut
 from gpudissect.results.folded import folded, folded_published, rounded
 from gpudissect.results.model import Finding, Prediction, Result
 from gpudissect.results.scope import scopes
@@ -250,7 +250,7 @@ def _print_details(out: Console, finding: Finding) -> None:
         ("confidence", percent(finding.confidence)),
         ("reason", finding.reason),
         ("method", finding.method),
-        ("evidence", f"{count} workload{'s' if count > 1 else ''}" if count else ""),
+        ("evidence", counted(count, "workload") if count else ""),
         *(("caveat", caveat) for caveat in finding.caveats),
         ("experiment", finding.experiment),
     ]
