@@ -99,3 +99,9 @@ def test_the_reference_has_every_command_and_option():
         section = text.split(f"## gpudissect {name}\n", 1)[1].split("\n## ", 1)[0]
         for parameter in command.params:
             assert all(option in section for option in parameter.opts if option.startswith("--")), (name, parameter)
+
+
+def test_ci_finds_the_test_command_of_the_readme():
+    runs_tests = [line for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines() if "pytest" in line]
+    assert runs_tests == ["python3 -m venv .venv && .venv/bin/pip install -q '.[test]' && .venv/bin/pytest"]
+    assert 'grep -m1 -F "&& .venv/bin/pytest" README.md' in (ROOT / ".ci/run").read_text(encoding="utf-8")
