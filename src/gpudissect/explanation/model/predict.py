@@ -139,8 +139,8 @@ def predict(
     length = max(1, int(path.length + path.share * _lookups(requests, path) / 3))
     affordable = max(MIN_WAVES * resident, MAX_ISSUES // (length * launch.warps_per_block))
     simulated = min(-(-launch.blocks // card.sms), affordable)
-    thinned = _thinned(steps, path) if path.missing_iterations else steps
-    work = Work(thinned, path.variants, launch.warps_per_block, resident, simulated, sample, path.order)
+    scales = _thinned(path) if path.missing_iterations else None
+    work = Work(steps, path.variants, launch.warps_per_block, resident, simulated, sample, path.order, scales)
     found = run(sm, work)
     cycles = _cycles(found, launch.blocks / card.sms)
     if path.missing_iterations:
@@ -161,28 +161,14 @@ def predict(
     return Prediction(resident, nanoseconds, _limiter(bounds, nanoseconds), bounds, demand, found, requests)
 
 
-def _thinned(steps: Sequence[Step], path: Path) -> tuple[Step, ...]:
-    """Steps of a path that lacks iterations: scale down the shared-pipe demand of code outside loops.
+def _thinned(path: Path) -> Floats:
+    """Scale of the traffic of each step on a path that lacks iterations: less than 1 for code outside loops.
 
     This code is a larger part of the path than of the kernel, and would limit the path but not the kernel.
     """
     whole = path.executed * path.relative
     density = np.divide(path.counts, whole, out=np.full(whole.size, path.share), where=whole > 0)
-    return tuple(
-        step
-        if factor >= 1
-        else replace(
-            step,
-            shared_interval=factor * step.shared_interval,
-            tag_interval=factor * step.tag_interval,
-            l2_bytes=factor * step.l2_bytes,
-            l2_more=factor * step.l2_more,
-            l2_written=factor * step.l2_written,
-            dram_bytes=factor * step.dram_bytes,
-            link_bytes=factor * step.link_bytes,
-        )
-        for step, factor in zip(steps, np.minimum(1.0, path.share / np.maximum(density, 1e-9)), strict=True)
-    )
+    return np.asarray(np.minimum(1.0, path.share / np.maximum(density, 1e-9)))
 
 
 def _limiter(bounds: Mapping[str, float], nanoseconds: float) -> str:
