@@ -201,18 +201,26 @@ def _partial_wave(sm: Sm, work: Work, launch: Launch, card: Card, found: Run) ->
     is_whole = work.blocks >= launch.blocks / card.sms
     if found.busy["l2"] < MIN_BUSY_L2 * found.cycles or not (left and is_whole and 0 < waves <= MAX_WAVES):
         return 1.0
-    ends = np.sort(run(sm, replace(work, blocks=waves * work.resident)).ends)[-work.resident :]
-    spread = min(max(0.0, card.values.get(("hiding", "load_imbalance"), IMBALANCE) - 1), 1.0) / 2
-    free = np.outer(1 + np.linspace(-spread, spread, card.sms), ends)
-    taken = np.argsort(free, axis=None, kind="stable")[:left] // work.resident
-    blocks = np.bincount(taken, minlength=card.sms)
+    evenly = -(-left // card.sms)
+    _, blocks = _taken(card, found.ends[: waves * work.resident], work.resident, left)
+    if blocks.max() <= evenly:
+        return 1.0
+    free, blocks = _taken(card, run(sm, replace(work, blocks=waves * work.resident)).ends, work.resident, left)
     max_blocks, more = int(blocks.max()), card.sms / np.count_nonzero(blocks)
-    if max_blocks <= -(-left // card.sms):
+    if max_blocks <= evenly:
         return 1.0
     alone = replace(sm, l2_bytes=more * sm.l2_bytes, dram_bytes=more * sm.dram_bytes)
     last = run(alone, replace(work, resident=max_blocks, blocks=max_blocks)).cycles
     start = float(free[blocks == max_blocks, max_blocks - 1].max())
     return max(1.0, (start + last) / found.cycles)
+
+
+def _taken(card: Card, ends: NDArray[np.int64], resident: int, left: int) -> tuple[Floats, NDArray[np.int64]]:
+    """When places of each SM are free as blocks end, shape (SMs, `resident`); of `left` blocks, how many each takes."""
+    spread = min(max(0.0, card.values.get(("hiding", "load_imbalance"), IMBALANCE) - 1), 1.0) / 2
+    free = np.outer(1 + np.linspace(-spread, spread, card.sms), np.sort(ends)[-resident:])
+    taken = np.argsort(free, axis=None, kind="stable")[:left] // resident
+    return free, np.bincount(taken, minlength=card.sms)
 
 
 def volkov(found: Prediction, latency: float, launch: Launch, card: Card) -> float:
