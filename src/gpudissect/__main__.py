@@ -14,6 +14,7 @@ def main() -> int:
     for number in STOP_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: os._exit(INTERRUPTED))  # imports may lose an exception
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin, and matrices are small here
     from gpudissect.child_processes import remove_children
     from gpudissect.cli.app import main as run
     from gpudissect.interrupts import stop_requested

@@ -4,14 +4,14 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpudissect.errors import MachineCodeError, UsageError
-from gpudissect.explanation.gate import NEEDS_TIME
 from gpudissect.explanation.instrument import with_source_lines
 from gpudissect.explanation.packing import DamagedProfileError
 from gpudissect.explanation.profile import Launch, Profile, read_profile
-from gpudissect.explanation.result import Explanation
 from gpudissect.explanation.trips import executions
 from gpudissect.explanation.user_code import (
     CUDA,
@@ -29,6 +29,9 @@ from gpudissect.machine_code.names import choose_name
 from gpudissect.machine_code.program import read_program
 from gpudissect.printable import quoted
 from gpudissect.results.model import Result
+
+if TYPE_CHECKING:
+    from gpudissect.explanation.result import Explanation
 
 PROFILE = ".json"
 """Ending of profiles."""
@@ -83,7 +86,7 @@ def explain_file(
     options: Sequence[str] = (),
     against: Sequence[Result] = (),
     needs_time: bool = False,
-) -> Explanation:
+) -> "Explanation":
     """The explanation of a kernel on the GPU of some results, and on another one if `against` has results.
 
     `file` is machine code, PTX, CUDA C++ (compiled with `options`) or a profile; for the first three `profile` is one
@@ -97,13 +100,15 @@ def explain_file(
         if not recorded.counts:
             raise UsageError(f"{profile or file} has no execution counts, because its run ended early: record it again")
         if needs_time and results and not (recorded.sweep and recorded.gpu.name == results[0].device.name):
+            from gpudissect.explanation.gate import NEEDS_TIME
+
             raise UsageError(f"the condition {NEEDS_TIME}")
         return explain_recorded(recorded, results, against)
     except DamagedProfileError as error:
         raise UsageError(f"{profile or file}: {error}") from None
 
 
-def explain_recorded(profile: Profile, results: Sequence[Result], against: Sequence[Result] = ()) -> Explanation:
+def explain_recorded(profile: Profile, results: Sequence[Result], against: Sequence[Result] = ()) -> "Explanation":
     """The explanation of a recorded kernel. Raises `UsageError` as `explain_file` does."""
     found = _explain(profile, results)
     return found.model_copy(update={"against": _explain(profile, against)}) if against else found
@@ -118,7 +123,7 @@ def explain_trips(
     kernel: str | None = None,
     options: Sequence[str] = (),
     against: Sequence[Result] = (),
-) -> Explanation:
+) -> "Explanation":
     """The explanation of a launch that never ran, with the given trip counts, by loop name.
 
     The machine code is that for the GPU of the results. Raises `UsageError` as `explain_file` and `executions` do.
@@ -131,7 +136,7 @@ def explain_trips(
     code = _machine_code_for(file, kernel, f"sm_{card_of(*results).compute_capability}", options)
     program = read_program(*code)
 
-    def explain(chosen: Sequence[Result]) -> Explanation:
+    def explain(chosen: Sequence[Result]) -> "Explanation":
         _check_results(chosen, code[1].architecture)
         found = explain_given(program, launch, executions(program, trips, launch), chosen)
         notes = found.notes if program.has_readable_lines else (*found.notes, UNREADABLE)
@@ -141,16 +146,19 @@ def explain_trips(
     return found.model_copy(update={"against": explain(against)}) if against else found
 
 
-def _explain(profile: Profile, results: Sequence[Result]) -> Explanation:
-    from gpudissect.explanation.model.build import explain_profile
-
+def _explain(profile: Profile, results: Sequence[Result]) -> "Explanation":
     _check_results(results, profile.architecture)
     active = profile.active_threads()
     profile.check_traces()
-    return _with_origin(explain_profile(profile, results), results).model_copy(update={"active_threads": active})
+    with ThreadPoolExecutor(1) as pool:  # the disassembler, a process of its own, starts as long as the model is imported
+        disassembled = pool.submit(read_program, *profile.machine_code())
+        from gpudissect.explanation.model.build import explain_profile
+
+        found = explain_profile(profile, results, disassembled)
+    return _with_origin(found, results).model_copy(update={"active_threads": active})
 
 
-def _with_origin(explanation: Explanation, results: Sequence[Result]) -> Explanation:
+def _with_origin(explanation: "Explanation", results: Sequence[Result]) -> "Explanation":
     """The explanation with the origin of the GPU's values."""
     device = results[0].device
     return explanation.model_copy(update={"origin": device.origin, "recorded_origin": device.recorded_origin})

@@ -187,7 +187,9 @@ class Assessment:
         lines = found // LINE
         replaced = self._replaced(resident)
         behind = self._served_after_replacement(replaced)
-        sample = replace(self.sample, new=np.where(replaced, self.sample.sectors, self.sample.new))
+        sample = self.sample
+        if replaced.any():
+            sample = replace(sample, new=np.where(replaced, sample.sectors, sample.new))
         requests = dict(self.requests if requests is None else requests)
         for place, index in self.accessed.items():
             if index in behind and requests[place].in_sm < 1:

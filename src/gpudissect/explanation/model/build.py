@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import cached_property
 
 import numpy as np
@@ -44,24 +44,24 @@ FITTED = (
     "tags and stores of the L1, look-ups of the L2, atomics and queues of memory: constants from microbenchmarks and "
     "kernels on an H200 and an H100 (docs/adr/0023)"
 )
-MAX_POINTS = 12
+MAX_POINTS, MIN_POINTS, LONG = 12, 6, 20_000
+"""Points of a curve, at most and at least, and instructions of a block from which it has fewer: each takes seconds."""
 MIN_SHARE_OF_BEST = 0.9
 
 
-def explain_profile(profile: Profile, results: Sequence[Result]) -> Explanation:
-    """What limits a recorded kernel on a measured GPU.
+def explain_profile(
+    profile: Profile, results: Sequence[Result], disassembled: Future[Program] | None = None
+) -> Explanation:
+    """What limits a recorded kernel on a measured GPU; `disassembled`: its program if another thread reads it already.
 
     Raises `DamagedProfileError` for a damaged profile, `UsageError` for results of several GPUs or without what the
     model needs, and for blocks that do not fit on an SM.
     """
     card = card_of(*results)
-    cubin, kernel = profile.machine_code()
     if not profile.counts:
         raise DamagedProfileError("counts", "is empty")
-    with ThreadPoolExecutor(1) as pool:  # the disassembler is a process of its own
-        disassembled = pool.submit(read_program, cubin, kernel)
-        facts, module = facts_of(profile, card), parse_ptx(profile.ptx())
-        program = disassembled.result()
+    facts, module = facts_of(profile, card), parse_ptx(profile.ptx())
+    program = disassembled.result() if disassembled else read_program(*profile.machine_code())
     addresses = (instruction.address for instruction in program.instructions)
     sources = sources_of(module, program.lines, addresses)
     assessment = assess(program, module, facts, card)
@@ -126,13 +126,13 @@ class _Builder:
         self.sweep, self.notes, self.pool = sweep, notes, pool
         self.has_times = has_times
         self.resident = assessment.occupancy.blocks
+        length = max(1.0, assessment.path.length * assessment.launch.warps_per_block)
+        self.numbers = _spread(self.resident, round(min(max(MAX_POINTS * LONG / length, MIN_POINTS), MAX_POINTS)))
         if self.resident < 1:
             raise UsageError(_too_large(assessment))
         self.predictions = {
             blocks: pool.submit(assessment.predict, blocks, largest_carveout=bool(self._timed(blocks)))
-            for blocks in reversed(
-                _spread(self.resident)[:-1]
-            )  # the longest first, while this thread simulates the launch
+            for blocks in reversed(self.numbers[:-1])  # the longest first, while this thread simulates the launch
         }
         self.prediction = assessment.predict(self.resident, largest_carveout=False)
         self.requests = self.prediction.requests
@@ -181,7 +181,7 @@ class _Builder:
 
     @cached_property
     def curve(self) -> tuple[Point, ...]:
-        return tuple(map(self._point, _spread(self.resident)))
+        return tuple(map(self._point, self.numbers))
 
     def _timed(self, blocks: int) -> list[Timed]:
         return [point for point in self.sweep if point.blocks_per_sm == blocks]
@@ -366,8 +366,8 @@ def _latency(requests: Requests | None, in_sm: float, card: Card) -> float:
     return requests.in_sm * in_sm + (requests.in_l2 - requests.in_sm) * l2 + (1 - requests.in_l2) * memory
 
 
-def _spread(count: int) -> list[int]:
-    """Numbers from 1 to `count`, at most `MAX_POINTS` of them."""
-    if count <= MAX_POINTS:
+def _spread(count: int, points: int) -> list[int]:
+    """Numbers from 1 to `count`, at most `points` of them."""
+    if count <= points:
         return list(range(1, count + 1))
-    return sorted({round(1 + (count - 1) * k / (MAX_POINTS - 1)) for k in range(MAX_POINTS)})
+    return sorted({round(1 + (count - 1) * k / (points - 1)) for k in range(points)})

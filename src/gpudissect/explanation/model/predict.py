@@ -139,8 +139,8 @@ def predict(
     length = max(1, int(path.length + path.share * _lookups(requests, path) / 3))
     affordable = max(MIN_WAVES * resident, MAX_ISSUES // (length * launch.warps_per_block))
     simulated = min(-(-launch.blocks // card.sms), affordable)
-    thinned = _thinned(steps, path) if path.missing_iterations else steps
-    work = Work(thinned, path.variants, launch.warps_per_block, resident, simulated, sample, path.order)
+    scales = _thinned(path) if path.missing_iterations else None
+    work = Work(steps, path.variants, launch.warps_per_block, resident, simulated, sample, path.order, scales)
     found = run(sm, work)
     cycles = _cycles(found, launch.blocks / card.sms)
     if path.missing_iterations:
@@ -161,28 +161,14 @@ def predict(
     return Prediction(resident, nanoseconds, _limiter(bounds, nanoseconds), bounds, demand, found, requests)
 
 
-def _thinned(steps: Sequence[Step], path: Path) -> tuple[Step, ...]:
-    """Steps of a path that lacks iterations: scale down the shared-pipe demand of code outside loops.
+def _thinned(path: Path) -> Floats:
+    """Scale of the traffic of each step on a path that lacks iterations: less than 1 for code outside loops.
 
     This code is a larger part of the path than of the kernel, and would limit the path but not the kernel.
     """
     whole = path.executed * path.relative
     density = np.divide(path.counts, whole, out=np.full(whole.size, path.share), where=whole > 0)
-    return tuple(
-        step
-        if factor >= 1
-        else replace(
-            step,
-            shared_interval=factor * step.shared_interval,
-            tag_interval=factor * step.tag_interval,
-            l2_bytes=factor * step.l2_bytes,
-            l2_more=factor * step.l2_more,
-            l2_written=factor * step.l2_written,
-            dram_bytes=factor * step.dram_bytes,
-            link_bytes=factor * step.link_bytes,
-        )
-        for step, factor in zip(steps, np.minimum(1.0, path.share / np.maximum(density, 1e-9)), strict=True)
-    )
+    return np.asarray(np.minimum(1.0, path.share / np.maximum(density, 1e-9)))
 
 
 def _limiter(bounds: Mapping[str, float], nanoseconds: float) -> str:
@@ -215,18 +201,26 @@ def _partial_wave(sm: Sm, work: Work, launch: Launch, card: Card, found: Run) ->
     is_whole = work.blocks >= launch.blocks / card.sms
     if found.busy["l2"] < MIN_BUSY_L2 * found.cycles or not (left and is_whole and 0 < waves <= MAX_WAVES):
         return 1.0
-    ends = np.sort(run(sm, replace(work, blocks=waves * work.resident)).ends)[-work.resident :]
-    spread = min(max(0.0, card.values.get(("hiding", "load_imbalance"), IMBALANCE) - 1), 1.0) / 2
-    free = np.outer(1 + np.linspace(-spread, spread, card.sms), ends)
-    taken = np.argsort(free, axis=None, kind="stable")[:left] // work.resident
-    blocks = np.bincount(taken, minlength=card.sms)
+    evenly = -(-left // card.sms)
+    _, blocks = _taken(card, found.ends[: waves * work.resident], work.resident, left)
+    if blocks.max() <= evenly:
+        return 1.0
+    free, blocks = _taken(card, run(sm, replace(work, blocks=waves * work.resident)).ends, work.resident, left)
     max_blocks, more = int(blocks.max()), card.sms / np.count_nonzero(blocks)
-    if max_blocks <= -(-left // card.sms):
+    if max_blocks <= evenly:
         return 1.0
     alone = replace(sm, l2_bytes=more * sm.l2_bytes, dram_bytes=more * sm.dram_bytes)
     last = run(alone, replace(work, resident=max_blocks, blocks=max_blocks)).cycles
     start = float(free[blocks == max_blocks, max_blocks - 1].max())
     return max(1.0, (start + last) / found.cycles)
+
+
+def _taken(card: Card, ends: NDArray[np.int64], resident: int, left: int) -> tuple[Floats, NDArray[np.int64]]:
+    """When places of each SM are free as blocks end, shape (SMs, `resident`); of `left` blocks, how many each takes."""
+    spread = min(max(0.0, card.values.get(("hiding", "load_imbalance"), IMBALANCE) - 1), 1.0) / 2
+    free = np.outer(1 + np.linspace(-spread, spread, card.sms), np.sort(ends)[-resident:])
+    taken = np.argsort(free, axis=None, kind="stable")[:left] // resident
+    return free, np.bincount(taken, minlength=card.sms)
 
 
 def volkov(found: Prediction, latency: float, launch: Launch, card: Card) -> float:

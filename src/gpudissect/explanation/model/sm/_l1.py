@@ -105,12 +105,15 @@ def fill(l1: L1, place: int, cycle: float) -> None:
     while node > 1:
         node >>= 1
         left, right = l1.soonest[2 * node], l1.soonest[2 * node + 1]
-        l1.soonest[node] = left if (l1.filled[left], left) < (l1.filled[right], right) else right
+        first = left if (l1.filled[left], left) < (l1.filled[right], right) else right
+        if first == l1.soonest[node] and first != place:
+            return  # nothing changes for the nodes above
+        l1.soonest[node] = first
 
 
 @inlined
 def insert(l1: L1, place: int, line: int) -> None:
-    """Allocate a line without valid sectors at a place."""
+    """Allocate a line without valid sectors at a place. The caller then calls `fill`."""
     sets, ways = l1.places.shape
     if place == l1.counts[FREE]:
         l1.counts[FREE] += 1
@@ -121,8 +124,7 @@ def insert(l1: L1, place: int, line: int) -> None:
         if l1.places[s, way] == NONE:
             l1.places[s, way], l1.tag[place] = place, s * ways + way
             break
-    l1.line[place], l1.sectors[place] = line, 0
-    fill(l1, place, 0.0)
+    l1.line[place], l1.sectors[place], l1.filled[place] = line, 0, 0.0
     use(l1, place)
 
 

@@ -96,24 +96,38 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
 
 
 @inlined
-def _free(state: State, s: Int, row: F64) -> Float:
-    """Cycle from which scheduler `s` can issue an instruction: its pipe is free, and its queue to the SM has room."""
-    free: Float = state.pipes[s, _pipe(state, s, row)]
-    if row[column.SHARED] < 0.0:
+def _free(state: State, s: Int, w: Int) -> Float:
+    """Cycle from which scheduler `s` can issue from warp `w`: the pipe is free, and the queue to the SM has room."""
+    pipe, place = state.warps[w, column.W_PIPE], state.warps[w, column.W_SHARED]
+    if pipe == column.EITHER:
+        pipe = column.FMA + column.HEAVY - state.schedulers[s, column.S_FMA]
+    free: Float = state.pipes[s, pipe]
+    if place < 0:
         return free
-    place = np.int64(row[column.SHARED])
-    return np.float64(max(free, state.entered[s, place, state.queued[s, place] % state.entered.shape[2]]))
+    return np.float64(max(free, state.entered[s, place, state.queued[s, place]]))
 
 
 @inlined
-def _rank(state: State, w: Int, row: F64, is_last: bool, t: Int) -> np.int64:
-    """The place of a ready warp among those of its scheduler; the least one issues. `is_last`: it issued last."""
-    number, ready = state.warps[w, column.W_NUMBER], state.warps[w, column.W_AT]
-    for_sm = row[column.SHARED] >= 0.0
-    if is_last and not (for_sm and ready < t):
-        return np.int64(-1)
-    block = number // state.job[column.J_PER_BLOCK]
-    return np.int64(column.FOR_SM + (block << column.CYCLE_BITS) + ready if for_sm else number)
+def _rank(state: State, w: Int) -> Int:
+    """The place of a ready warp among those of its scheduler; the least one issues."""
+    warps = state.warps
+    if warps[w, column.W_SHARED] < 0:
+        return warps[w, column.W_NUMBER]
+    return column.FOR_SM + (warps[w, column.W_BLOCK] << column.CYCLE_BITS) + warps[w, column.W_AT]
+
+
+@inlined
+def _goes_on(state: State, s: Int, t: Int) -> bool:
+    """Whether scheduler `s` issues again from the warp that issued last: it is ready, and its pipe is free.
+
+    If its instruction is for a pipe of the SM, it must not have waited for it.
+    """
+    last = state.schedulers[s, column.S_LAST]
+    if last < 0 or state.warps[last, column.W_AT] > t:
+        return False
+    if state.warps[last, column.W_SHARED] >= 0 and state.warps[last, column.W_AT] < t:
+        return False
+    return bool(_free(state, s, last) < t + 1)
 
 
 @inlined
@@ -134,8 +148,10 @@ def _enter_shared_pipe(state: State, s: Int, row: F64, start: Float) -> tuple[Fl
     elif place == column.LSU and interval > 1.0:
         state.shared[column.SPARE] = min(state.shared[column.SPARE] + interval - 1.0, column.MAX_SPARE)
     state.shared[place] = start + interval
-    state.entered[s, place, state.queued[s, place] % state.entered.shape[2]] = start
+    state.entered[s, place, state.queued[s, place]] = start
     state.queued[s, place] += 1
+    if state.queued[s, place] == state.entered.shape[2]:
+        state.queued[s, place] = 0
     state.busy[state.pipes.shape[1] + place] += interval
     return start, left
 
@@ -261,6 +277,8 @@ def _next(state: State, w: Int, at: Int) -> None:
     instruction = state.path[warps[w, column.W_POSITION]]
     row = state.instructions[instruction]
     mask, ready = np.int64(row[column.WAITS]), at
+    warps[w, column.W_PIPE] = column.EITHER if row[column.IS_EITHER] > 0.0 else np.int64(row[column.PIPE])
+    warps[w, column.W_SHARED] = np.int64(row[column.SHARED])
     for barrier in range(column.BARRIERS):
         if mask >> barrier & 1:
             ready = max(ready, warps[w, column.W_BARRIERS + barrier])
@@ -323,7 +341,7 @@ def _start_block(state: State, resident: Int, t: Int) -> None:
         number = state.residents[resident, column.B_NUMBER] * per_block + w - resident * per_block
         variant = number % state.spans.shape[0]
         warps[w, column.W_STORED] = t
-        warps[w, column.W_NUMBER] = number
+        warps[w, column.W_NUMBER], warps[w, column.W_BLOCK] = number, state.residents[resident, column.B_NUMBER]
         warps[w, column.W_SLOT] = number % state.loads.begins.shape[0]
         warps[w, column.W_LAP] = number // state.loads.begins.shape[0]
         state.loads.cursors[w, :] = 0
@@ -352,19 +370,21 @@ def simulate(state: State) -> None:
         for s in range(count):
             if schedulers[s, column.S_NEXT] != t:
                 continue
-            soonest, chosen, rank = np.int64(column.NEVER), -1, np.int64(column.NEVER)
-            for w in range(s, warps.shape[0], count):
-                if warps[w, column.W_AT] > t:
-                    soonest = min(soonest, warps[w, column.W_AT])
-                    continue
-                row = state.instructions[state.path[warps[w, column.W_POSITION]]]
-                free = _free(state, s, row)
-                if free >= t + 1:
-                    soonest = min(soonest, np.int64(math.floor(free)))
-                    continue
-                before = _rank(state, w, row, w == schedulers[s, column.S_LAST], t)
-                if before < rank:
-                    rank, chosen = before, w
+            soonest, chosen, rank = np.int64(column.NEVER), np.int64(-1), np.int64(column.NEVER)
+            if _goes_on(state, s, t):
+                chosen = schedulers[s, column.S_LAST]
+            else:
+                for w in range(s, warps.shape[0], count):
+                    if warps[w, column.W_AT] > t:
+                        soonest = min(soonest, warps[w, column.W_AT])
+                        continue
+                    free = _free(state, s, w)
+                    if free >= t + 1:
+                        soonest = min(soonest, np.int64(math.floor(free)))
+                        continue
+                    before = _rank(state, w)
+                    if before < rank:
+                        rank, chosen = before, np.int64(w)
             if chosen < 0:
                 schedulers[s, column.S_NEXT] = max(soonest, t + 1)
                 continue

@@ -21,7 +21,8 @@ LINE_BITS = 41
 def next_random(strata: I64, instruction: Int) -> Float:
     """Next number in [0, 1) of an instruction: multiples of the golden ratio, evenly spread from the start."""
     strata[instruction] += 1
-    return np.float64((strata[instruction] * 0.6180339887498949 + instruction * 0.377) % 1.0)
+    number = strata[instruction] * 0.6180339887498949 + instruction * 0.377
+    return np.float64(number - math.floor(number))
 
 
 @inlined

@@ -34,12 +34,13 @@ BARRIERS = 6
 JUMP, EVEN, ODD, EVEN_AFTER, ODD_AFTER = range(22, 27)
 BYPASSES, QUEUE, COUNTER, PENDING, OPERANDS, OPERATION = range(27, 33)
 SIZE, FITS, TAG_INTERVAL, PREDICATED_ON, INSTRUCTION = range(33, 38)
+TRAFFIC = (SHARED_INTERVAL, TAG_INTERVAL, L2_BYTES, L2_MORE, L2_WRITTEN, DRAM_BYTES, LINK)
 PLAIN, LOAD, STORE, BARRIER, MATRIX, PREPARE, ARRIVE, WAIT, BULK = range(9)
 MAX_SPARE = 24.0  # cycles
 LSU, TAGS, SPARE = 0, -2, -1  # first pipe of the SM; tag banks; idle issue cycles between passes of loads and stores
 COPIES, QUEUES = 0, 2  # queues of a warp: copies to shared memory, matrix instructions
 COUNTERS, COUNTED = BARRIERS + 1, 16  # scoreboard barriers and matrix instructions; last operations whose ends are kept
-FMA, HEAVY = 0, 1  # the first pipes of a scheduler
+FMA, HEAVY, EITHER = 0, 1, -1  # the first pipes of a scheduler; either of them
 
 # The machine. L2_LATENCY, DRAM_LATENCY: cycles for lines of the near partition; _FARTHER: additional cycles for those
 # of the far partition; FAR_HOMES: share of the lines that have their home there. REFRESH: cycles of a refresh of a
@@ -58,9 +59,10 @@ J_PER_BLOCK, J_BLOCKS, J_STARTED, J_RELEASED, J_SIZE = range(5)
 
 # Columns of a warp: position on its path, end of the path, cycle of its next issue, cycle at which its stores have
 # reached the L2, its number in the order of starts, the sampled warp whose loads it makes, number of earlier warps that
-# made these. W_PARKED: 0, or 2 * barrier in memory + parity + 1 if it has waited for this barrier since cycle W_SINCE.
+# made these. W_PIPE, W_SHARED: pipes of its next instruction, as PIPE and SHARED, or EITHER. W_BLOCK: its block. W_PARKED: 0, or 2 * barrier in memory + parity + 1 if it has waited for this barrier since cycle W_SINCE.
 # From W_BARRIERS on: cycle at which each barrier is clear.
-W_POSITION, W_END, W_AT, W_STORED, W_NUMBER, W_SLOT, W_LAP, W_PARKED, W_SINCE, W_BARRIERS = range(10)
+W_POSITION, W_END, W_AT, W_STORED, W_NUMBER, W_SLOT, W_LAP, W_PARKED, W_SINCE = range(9)
+W_PIPE, W_SHARED, W_BLOCK, W_BARRIERS = range(9, 13)
 W_SIZE = W_BARRIERS + BARRIERS
 
 # Columns of a resident block: its number, warps that have not exited, warps that wait at the barrier.
@@ -124,7 +126,7 @@ class State(NamedTuple):
     pipes: F64  # (schedulers, pipes), cycle at which each pipe accepts the next instruction
     shared: F64  # (shared pipes + 2,), the same for the pipes of the SM and TAGS; and SPARE
     entered: F64  # (schedulers, shared pipes, depth), cycles at which the last instructions entered each shared pipe
-    queued: I64  # (schedulers, shared pipes), instructions that each scheduler has issued for each shared pipe
+    queued: I64  # (schedulers, shared pipes), place of the next instruction in `entered`
     cores: F64  # (schedulers, C_SIZE)
     last: F64  # (warps, QUEUES), cycle at which all asynchronous operations of a queue are done
     counted: F64  # (warps, COUNTERS, COUNTED), cycles at which the last operations of each counter are done

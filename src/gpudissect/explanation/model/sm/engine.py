@@ -122,7 +122,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Work:
-    """Blocks to run on an SM, `resident` of them at a time. Warps take the paths of `order` cyclically; empty: all."""
+    """Blocks to run on an SM, `resident` of them at a time. Warps take the paths of `order` cyclically; empty: all.
+
+    `scales`: factor of what each step takes of the pipes of the SM, the L2 and memory.
+    """
 
     steps: tuple[Step, ...]
     paths: tuple[NDArray[np.int64], ...]
@@ -131,6 +134,7 @@ class Work:
     blocks: int
     sample: Sample = field(default_factory=empty_sample, repr=False)
     order: tuple[int, ...] = ()
+    scales: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -190,7 +194,7 @@ def run(sm: Sm, work: Work) -> Run:
     counts, strata = np.zeros((warps, state.COUNTERS), dtype=np.int64), np.zeros(2 * len(work.steps), dtype=np.int64)
     path, queues = np.concatenate(work.paths).astype(np.int64), np.zeros(4)
     places = (np.zeros((warps, state.W_SIZE), dtype=np.int64), np.zeros((resident, state.B_SIZE), dtype=np.int64))
-    kernel = (_rows(sm, work.steps), path, _spans(work), job, *places, schedulers)
+    kernel = (_rows(sm, work), path, _spans(work), job, *places, schedulers)
     entered = np.zeros((sm.schedulers, len(sm.shared_pipes), sm.depth))
     queued = np.zeros((sm.schedulers, len(sm.shared_pipes)), dtype=np.int64)
     units = (entered, queued, cores, last, counted)
@@ -289,12 +293,14 @@ def _l1(sm: Sm) -> "L1":
     return L1(places, line, sectors, np.zeros(line.size), tag, used, soonest, counts)
 
 
-def _rows(sm: Sm, steps: Sequence[Step]) -> Floats:
+def _rows(sm: Sm, work: Work) -> Floats:
     """The steps as rows of the compiled loop's array of instructions, shape (steps, columns)."""
-    from gpudissect.explanation.model.sm._state import PIPE, SHARED
+    from gpudissect.explanation.model.sm._state import PIPE, SHARED, TRAFFIC
 
-    found = np.stack([step.row for step in steps])
-    found[:, PIPE] = [sm.pipes.index(step.pipe) for step in steps]
-    numbers = {name: number for number, name in enumerate(sm.shared_pipes)}
-    found[:, SHARED] = [-1 if step.shared_pipe is None else numbers[step.shared_pipe] for step in steps]
+    found = np.stack([step.row for step in work.steps])
+    found[:, PIPE] = [sm.pipes.index(step.pipe) for step in work.steps]
+    numbers = {None: -1} | {name: number for number, name in enumerate(sm.shared_pipes)}
+    found[:, SHARED] = [numbers[step.shared_pipe] for step in work.steps]
+    if work.scales is not None:
+        found[:, TRAFFIC] *= work.scales[:, np.newaxis]
     return found
