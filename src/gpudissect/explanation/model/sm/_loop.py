@@ -108,12 +108,12 @@ def _free(state: State, s: Int, w: Int) -> Float:
 
 
 @inlined
-def _rank(state: State, w: Int) -> Int:
+def _rank(state: State, w: Int) -> np.int64:
     """The place of a ready warp among those of its scheduler; the least one issues."""
     warps = state.warps
     if warps[w, column.W_SHARED] < 0:
-        return warps[w, column.W_NUMBER]
-    return column.FOR_SM + (warps[w, column.W_BLOCK] << column.CYCLE_BITS) + warps[w, column.W_AT]
+        return np.int64(warps[w, column.W_NUMBER])
+    return np.int64(column.FOR_SM + (warps[w, column.W_BLOCK] << column.CYCLE_BITS) + warps[w, column.W_AT])
 
 
 @inlined

@@ -59,8 +59,9 @@ J_PER_BLOCK, J_BLOCKS, J_STARTED, J_RELEASED, J_SIZE = range(5)
 
 # Columns of a warp: position on its path, end of the path, cycle of its next issue, cycle at which its stores have
 # reached the L2, its number in the order of starts, the sampled warp whose loads it makes, number of earlier warps that
-# made these. W_PIPE, W_SHARED: pipes of its next instruction, as PIPE and SHARED, or EITHER. W_BLOCK: its block. W_PARKED: 0, or 2 * barrier in memory + parity + 1 if it has waited for this barrier since cycle W_SINCE.
-# From W_BARRIERS on: cycle at which each barrier is clear.
+# made these. W_PIPE, W_SHARED: pipes of its next instruction, as PIPE and SHARED, or EITHER. W_BLOCK: its block.
+# W_PARKED: 0, or 2 * barrier in memory + parity + 1 if it has waited for this barrier since cycle W_SINCE. From
+# W_BARRIERS on: cycle at which each barrier is clear.
 W_POSITION, W_END, W_AT, W_STORED, W_NUMBER, W_SLOT, W_LAP, W_PARKED, W_SINCE = range(9)
 W_PIPE, W_SHARED, W_BLOCK, W_BARRIERS = range(9, 13)
 W_SIZE = W_BARRIERS + BARRIERS

@@ -1,6 +1,5 @@
 """Simulation of the warps of a kernel on one SM: the interface to the compiled loop."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
