@@ -66,3 +66,12 @@ def test_misses_among_the_hits_do_not_lower_the_penalty_of_a_miss(share):
 def test_delays_that_hits_and_misses_share_do_not_change_the_penalty_of_a_miss():
     delays = np.where(np.arange(2000) % 50 == 49, 400, 0)
     assert miss_penalty(82 + delays, 133 + delays).cycles == pytest.approx(51, abs=0.2)
+
+
+@pytest.mark.parametrize("share", [0.03, 0.06, 0.2])
+def test_a_few_misses_of_the_far_partition_widen_the_bracket_and_leave_the_value(share):
+    hits, near = 129 + np.arange(2000) % 2, 354 + np.arange(2000) % 2
+    misses = near + np.where(np.arange(2000) < share * 2000, 71, 0)
+    found = miss_penalty(hits, misses)
+    assert found.cycles == pytest.approx(225, abs=0.2)
+    assert found.low < 225 and found.high > 225 + 71 * share - 0.5

@@ -65,8 +65,7 @@ def probed_chain(
     picks: list[Array] = []
     for first_word in first_words:
         bases = scattered_offsets(sets * count, blocks.size, blocks.span, rng).reshape(sets, count) + first_word
-        sampled = [[rng.choice(count, size=probes, replace=False) for _ in ("blocks", "moments")] for _ in bases]
-        probed, moments = np.moveaxis(np.array(sampled), 1, 0)
+        probed, moments = np.moveaxis(_samples(count, probes, (sets, 2), rng), 1, 0)
         positions = (np.sort(moments, axis=1) + 1) * words.size + np.arange(probes)
         part = np.empty((sets, plain_size + probed_size), np.int64)
         visits = np.add.outer(bases, words).reshape(sets, -1)
@@ -81,6 +80,13 @@ def probed_chain(
         laps.append(part)
     sequence, pick = (np.concatenate(parts).ravel() for parts in (laps, picks))
     return ProbedChain(Explicit(sequence), tuple(pick.tolist()), 0 if plain_laps else 1)
+
+
+def _samples(count: int, size: int, shape: tuple[int, int], rng: np.random.Generator) -> Array:
+    """Samples of `size` distinct numbers below `count`, shape (`*shape`, size)."""
+    if size == 1:  # `choice` draws the same number, one call each
+        return rng.integers(0, count, size=(*shape, 1))
+    return np.array([[rng.choice(count, size=size, replace=False) for _ in range(shape[1])] for _ in range(shape[0])])
 
 
 def scattered_offsets(count: int, granule: int, span: int, rng: np.random.Generator) -> Array:

@@ -10,6 +10,7 @@ from gpudissect.trace import Array
 MAX_CLOCK_DRIFT = 0.002  # of the clock, relative to the cycles that it counts
 MIN_CHASE_ERROR = 0.25  # cycles of a load, beside clock drift
 MAX_LAP_COST = 50  # cycles of a lap beside its loads
+APART = 4.0  # interquartile ranges from the median
 TRIMMED_SHARE = 0.01  # of samples, at either end
 SIGMAS = 3  # of a mean or a rank, on either side
 
@@ -157,6 +158,9 @@ def miss_penalty(hits: Array, misses: Array) -> Latency:
     The difference of the trimmed means, with three standard errors, a quarter of a cycle (the clock counts whole ones)
     and clock drift to either side. Where more hits than are trimmed take about as long as misses, they are left out: a
     footprint near the capacity misses now and then. Longer ones are delays, which misses have too: they cancel.
+
+    Where a few misses take longer than most (lines in the far partition of the L2), the value is that of most, and the
+    bracket includes the mean of all.
     """
     half = (np.median(misses) - np.median(hits)) / 2
     are_misses = np.abs(hits - np.median(misses)) <= half
@@ -166,7 +170,16 @@ def miss_penalty(hits: Array, misses: Array) -> Latency:
     value = float(miss.mean() - hit.mean())
     error = SIGMAS * float(np.sqrt(hit.var() / hit.size + miss.var() / miss.size)) + 0.25
     error += MAX_CLOCK_DRIFT * float(hit.mean() + miss.mean())
-    return Latency(value, value - error, value + error)
+    of_most = float(_most(miss).mean() - _most(hit).mean())
+    if abs(value - of_most) <= error:
+        return Latency(value, value - error, value + error)
+    return Latency(of_most, min(value, of_most) - error, max(value, of_most) + error)
+
+
+def _most(samples: Array) -> Array:
+    """Samples near the median, if half of all samples are so close together that the others stand apart."""
+    low, median, high = np.quantile(samples, [0.25, 0.5, 0.75])
+    return np.compress(np.abs(samples - median) <= APART * (high - low + 1), samples)
 
 
 def _trim(samples: Array) -> Array:
