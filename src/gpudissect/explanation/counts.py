@@ -118,14 +118,9 @@ class Sums:
         for unknown, factor in terms.items():
             low, high = lows[unknown], highs[unknown]
             at_low, at_high = (factor * low, factor * high) if factor > 0 else (factor * high, factor * low)
-            if at_low == -math.inf:
-                rest_low = least if no_least == 1 else -math.inf
-            else:
-                rest_low = least - at_low if no_least == 0 else -math.inf
-            if at_high == math.inf:
-                rest_high = most if no_most == 1 else math.inf
-            else:
-                rest_high = most - at_high if no_most == 0 else math.inf
+            has_least, has_most = at_low > -math.inf, at_high < math.inf
+            rest_low = -math.inf if no_least > (not has_least) else least - at_low if has_least else least
+            rest_high = math.inf if no_most > (not has_most) else most - at_high if has_most else most
             new_low, new_high = (result - rest_high) / factor, (result - rest_low) / factor
             if new_low > new_high:
                 new_low, new_high = new_high, new_low
@@ -140,19 +135,17 @@ class Sums:
                 continue
             changed.append(unknown)
             lows[unknown], highs[unknown] = new_low, new_high
-            after_low, after_high = (
-                (factor * new_low, factor * new_high) if factor > 0 else (factor * new_high, factor * new_low)
-            )
-            if at_low == -math.inf:
-                no_least -= after_low > -math.inf
-                least += after_low if after_low > -math.inf else 0.0
-            else:
+            after_low, after_high = factor * new_low, factor * new_high
+            if factor < 0:
+                after_low, after_high = after_high, after_low
+            if has_least:
                 least = least - at_low + after_low
-            if at_high == math.inf:
-                no_most -= after_high < math.inf
-                most += after_high if after_high < math.inf else 0.0
-            else:
+            elif after_low > -math.inf:
+                no_least, least = no_least - 1, least + after_low
+            if has_most:
                 most = most - at_high + after_high
+            elif after_high < math.inf:
+                no_most, most = no_most - 1, most + after_high
         return changed
 
     def solve(self, last: Collection[int] = ()) -> tuple[Count, ...]:

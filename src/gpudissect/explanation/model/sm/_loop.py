@@ -125,9 +125,8 @@ def _goes_on(state: State, s: Int, t: Int) -> bool:
     last = state.schedulers[s, column.S_LAST]
     if last < 0 or state.warps[last, column.W_AT] > t:
         return False
-    if state.warps[last, column.W_SHARED] >= 0 and state.warps[last, column.W_AT] < t:
-        return False
-    return bool(_free(state, s, last) < t + 1)
+    has_waited = state.warps[last, column.W_SHARED] >= 0 and state.warps[last, column.W_AT] < t
+    return not has_waited and bool(_free(state, s, last) < t + 1)
 
 
 @inlined
