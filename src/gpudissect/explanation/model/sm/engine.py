@@ -296,7 +296,7 @@ def _rows(sm: Sm, work: Work) -> Floats:
     """The steps as rows of the compiled loop's array of instructions, shape (steps, columns)."""
     from gpudissect.explanation.model.sm._state import PIPE, SHARED, TRAFFIC
 
-    found = np.stack([step.row for step in work.steps])
+    found = np.concatenate([step.row for step in work.steps]).reshape(len(work.steps), -1)
     found[:, PIPE] = [sm.pipes.index(step.pipe) for step in work.steps]
     numbers = {None: -1} | {name: number for number, name in enumerate(sm.shared_pipes)}
     found[:, SHARED] = [numbers[step.shared_pipe] for step in work.steps]
