@@ -97,7 +97,7 @@ class Sums:
     def _tighten(self, terms: Terms, result: float) -> list[int] | None:
         """Tighten the bounds of the unknowns of an equation: those that changed, None if bounds contradict each other.
 
-        One loop without calls: it is run a million times for a large kernel.
+        One loop without calls: it is run 150,000 times for a large kernel (rotated_nms).
         """
         lows, highs = self.low, self.high
         least = most = 0.0  # sums of the finite minima and maxima of the terms

@@ -45,7 +45,7 @@ FITTED = (
     "kernels on an H200 and an H100 (docs/adr/0023)"
 )
 MAX_POINTS, MIN_POINTS, LONG = 12, 6, 20_000
-"""Points of a curve, at most and at least, and instructions of a block from which it has fewer: each takes seconds."""
+"""Points of a curve, at most and at least, and instructions of a block from which it has fewer, for time."""
 MIN_SHARE_OF_BEST = 0.9
 
 

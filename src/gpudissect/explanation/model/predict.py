@@ -139,7 +139,7 @@ def predict(
     length = max(1, int(path.length + path.share * _lookups(requests, path) / 3))
     affordable = max(MIN_WAVES * resident, MAX_ISSUES // (length * launch.warps_per_block))
     simulated = min(-(-launch.blocks // card.sms), affordable)
-    scales = _thinned(path) if path.missing_iterations else None
+    scales = _traffic_scales(path) if path.missing_iterations else None
     work = Work(steps, path.variants, launch.warps_per_block, resident, simulated, sample, path.order, scales)
     found = run(sm, work)
     cycles = _cycles(found, launch.blocks / card.sms)
@@ -161,7 +161,7 @@ def predict(
     return Prediction(resident, nanoseconds, _limiter(bounds, nanoseconds), bounds, demand, found, requests)
 
 
-def _thinned(path: Path) -> Floats:
+def _traffic_scales(path: Path) -> Floats:
     """Scale of the traffic of each step on a path that lacks iterations: less than 1 for code outside loops.
 
     This code is a larger part of the path than of the kernel, and would limit the path but not the kernel.
