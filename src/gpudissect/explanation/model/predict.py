@@ -16,7 +16,7 @@ from gpudissect.explanation.model.walk import Path
 from gpudissect.machine_code.program import Program
 from gpudissect.units import WARP_SIZE
 
-MAX_ISSUES = 400_000  # simulated one by one at an occupancy; a looked up line counts as a third of one
+MAX_ISSUES = 400_000  # simulated one by one at an occupancy; a looked up line counts as two thirds of one
 MIN_WAVES, MAX_WARPS_ALONE = 4, 32
 QUEUE_DEPTH, BACKLOG, CREDIT = 24, 4000.0, 4000.0  # instructions, cycles, cycles: see `Sm`
 LINK_BYTES = 64.0  # per cycle, between an SM and the L2
@@ -136,7 +136,7 @@ def predict(
     steps = steps_of(program, costs, requests, card, sample.events, bare)
     written, moved = _traffic(program, requests, path)
     sm = sm_of(card, written / moved if moved else 0.0, l1_lines)
-    length = max(1, int(path.length + path.share * _lookups(requests, path) / 3))
+    length = max(1, int(path.length + path.share * _lookups(requests, path) / 1.5))
     affordable = max(MIN_WAVES * resident, MAX_ISSUES // (length * launch.warps_per_block))
     simulated = min(-(-launch.blocks // card.sms), affordable)
     scales = _traffic_scales(path) if path.missing_iterations else None
