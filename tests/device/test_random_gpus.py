@@ -7,7 +7,7 @@ from gpudissect.device.simulated.untuned_gpu import FEATURES, untuned_gpu
 from gpudissect.simulation.cache.geometry import IndexKind, PolicyKind
 from gpudissect.workload import Path
 
-SEEDS = range(60)
+SEEDS = range(100)
 HIERARCHIES = [random_gpu(seed).hierarchy for seed in SEEDS]
 CACHES = [cache for each in HIERARCHIES for cache in each.caches.values()]
 
@@ -24,18 +24,20 @@ def test_every_policy_and_kind_of_index_occurs():
         lambda gpu: not gpu.tlbs,
         lambda gpu: len(gpu.tlbs) == 2,
         lambda gpu: any(len(set(cache.ways)) > 1 for cache in gpu.caches.values()),
-        lambda gpu: gpu.caches["texture"].copies == 4,
+        lambda gpu: "texture" in gpu.caches,
+        lambda gpu: any(name == "texture" and cache.copies == 4 for name, cache in gpu.caches.items()),
         lambda gpu: gpu.caches["l1"].copies == 2,
         lambda gpu: any(tlb.policy.kind is PolicyKind.ORDER for tlb in gpu.tlbs),
         lambda gpu: gpu.routes[Path.GLOBAL].translated_from == 1,
         lambda gpu: gpu.tlb_cold_walk_penalty is not None,
         lambda gpu: gpu.page_window is not None,
         lambda gpu: gpu.prefetch is not None,
+        lambda gpu: gpu.caches["l1"].room is not None,
     ],
     ids=[
-        *("partitions", "no TLB", "two TLBs", "unequal sets", "four copies"),
+        *("partitions", "no TLB", "two TLBs", "unequal sets", "a texture cache of its own", "four copies"),
         *("two copies of the L1", "a TLB with a fixed order"),
-        *("an L1 before the TLBs", "cold walks", "page window", "prefetch"),
+        *("an L1 before the TLBs", "cold walks", "page window", "prefetch", "an L1 with more tags than room"),
     ],
 )
 def test_some_gpus_have_it_and_some_lack_it(holds):
@@ -61,5 +63,5 @@ def test_every_feature_beyond_the_tuned_ranges_occurs(feature):
     assert any(feature in untuned_gpu(seed).info.name for seed in SEEDS)
 
 
-def test_some_untuned_gpus_have_other_users():
-    assert {untuned_gpu(seed).noise.other_users > 0 for seed in SEEDS} == {True, False}
+def test_some_gpus_have_other_users():
+    assert {random_gpu(seed).noise.other_users > 0 for seed in SEEDS} == {True, False}

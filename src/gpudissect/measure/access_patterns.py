@@ -56,7 +56,8 @@ def probed_chain(
     elif many or fetch < 4 * word:
         plain_laps, probed_lap = [], 0
     else:
-        plain_laps, probed_lap, first_words = [0, word], 2 * word, range(0, fetch - 3 * word, 4 * word)
+        plain_laps, probed_lap = [0, word], 2 * word
+        first_words = range(0, fetch - last_word - 3 * word, last_word + 4 * word)
         sets = min(blocks.span // blocks.size // count, -(-MIN_LONG_CHAIN_BLOCKS * 8 // count))
     words = np.array(blocks.words, np.int64)
     probes = max(1, min(count // ELEMENTS_PER_PROBE, max_probes))

@@ -13,6 +13,7 @@ LATENCY = 0.999  # a latency within its bracket
 BRACKETED = 0.995  # a size only bracketed or not cross-checked, or a line that could not be made to miss
 CONFLICTED = 0.9  # a size where conflicts begin with more lines resident, or of one partition; a TLB's random policy
 UNTRIED = 0.9  # what random GPUs do not model (code, partitions by SM) or was not calibrated on them: set by hand
+DISTURBED = 0.94  # room in the L2 or a TLB while other processes used it: 496 of 520 (seeds 910000 to 911600)
 DOUBTFUL = 0.5  # the same, where some evidence contradicts it
 TIMED = 0.95  # a time that random GPUs do not model: instructions, conflicts, launches, clusters, spectra
 BANKS = 0.95  # a bank layout that alone explains every stride: 180 of 180

@@ -11,17 +11,22 @@ from gpudissect.device.base import Device
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Estimate, Series
 from gpudissect.measure.cache.plan_comparison import Reading
-from gpudissect.measure.infer_confidence import DOUBTFUL
+from gpudissect.measure.infer_confidence import DISTURBED, DOUBTFUL
 from gpudissect.measure.infer_contradictions import Agreement, contradictions, path_agreements
 from gpudissect.measure.plan import Bench, Experiment, Study
 from gpudissect.measure.prediction.infer_agreement import CacheCounts, NotPredicted, PathCounts
 from gpudissect.survey.drive import Drive, Failure, Progress, Statement
 from gpudissect.survey.registry import experiments, measured_elements
 from gpudissect.trace import Context
-from gpudissect.vocabulary import ELEMENTS, HIDING
+from gpudissect.vocabulary import ELEMENTS, HIDING, TLBS
 
 T = TypeVar("T")
 CONTRADICTIONS = "contradictions"  # who says that a finding is doubtful
+OTHERS = "other processes"  # the same of findings about what they used too
+OTHERS_USED_IT = "other processes used the GPU: their data may have taken room"
+DISTURBED_ATTRIBUTES = {"l2": ("capacity", "segment_size")} | dict.fromkeys(
+    TLBS, ("ways", "replacement_policy", "entries", "page_size", "reach")
+)
 MAX_TEXTS_PER_NOTE = 4
 OUTLIER_SHARE = 0.005
 """Short runs misread the clock."""
@@ -157,7 +162,11 @@ def run_experiments(
     outcomes = drive.outcomes
     knowledge = [outcome.knowledge for outcome in outcomes.values()]
     caches, paths = _instances(knowledge, CacheCounts), _instances(knowledge, PathCounts)
-    statements = _with_doubts(drive.statements(set(ELEMENTS)), caches, paths, device.info.facts.get("l2_size"))
+    conditions = gather(drive.contexts)
+    measured = drive.statements(set(ELEMENTS))
+    if "other_processes" in conditions.notes:
+        measured = _disturbed(measured)
+    statements = _with_doubts(measured, caches, paths, device.info.facts.get("l2_size"))
     readings = [outcomes[name].knowledge for name in registered if name in outcomes and _compares(registered[name])]
     return Survey(
         {name: each for name, each in statements.items() if name[0] in elements},
@@ -166,7 +175,7 @@ def run_experiments(
         time.perf_counter() - start,
         drive.workloads,
         tuple(reading for several in readings for reading in several),
-        gather(drive.contexts),
+        conditions,
         predictions=caches,
         path_predictions=paths,
         not_predicted=_instances(knowledge, NotPredicted),
@@ -179,6 +188,18 @@ def _instances(knowledge: Iterable[object], kind: type[T]) -> tuple[T, ...]:
 
 
 Statements = Mapping[tuple[str, str], tuple[Statement, ...]]
+
+
+def _disturbed(statements: Statements) -> dict[tuple[str, str], tuple[Statement, ...]]:
+    """The statements, and one about each of `DISTURBED_ATTRIBUTES`: other processes used these elements too."""
+    disturbed = dict(statements)
+    for (element, attribute), (*_, last) in statements.items():
+        estimate = last.estimate
+        if attribute in DISTURBED_ATTRIBUTES.get(element, ()) and estimate.confidence is not None:
+            confidence, caveats = min(estimate.confidence, DISTURBED), (*estimate.caveats, OTHERS_USED_IT)
+            revised = Statement(OTHERS, replace(estimate, confidence=confidence, caveats=caveats))
+            disturbed[element, attribute] = (*statements[element, attribute], revised)
+    return disturbed
 
 
 def _with_doubts(

@@ -80,7 +80,8 @@ class SimulatedGpu(Device):
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         workers = min(MAX_WORKERS, cores) if lines <= MAX_LINES_PER_WORKER else 1
         self._memories: list[Memories] = [{} for _ in range(workers)]
-        self._context = Context(device=name, clock_hz=hierarchy.clock_hz, sm=0)
+        others = {"other_processes": "1"} if self._noise.other_users else {}
+        self._context = Context(device=name, clock_hz=hierarchy.clock_hz, sm=0, notes=others)
 
     @property
     def info(self) -> DeviceInfo:

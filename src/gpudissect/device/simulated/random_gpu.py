@@ -18,6 +18,7 @@ from gpudissect.simulation.cache.geometry import (
     Policy,
     PolicyKind,
     Prefetch,
+    Room,
     Route,
     Scope,
     Tlb,
@@ -31,6 +32,9 @@ VIRTUAL_L1_SHARE = 0.25  # of GPUs that translate after the L1 (MC16 s5.2: Maxwe
 COLD_WALK_SHARE = 0.15  # of GPUs with TLBs whose page walks cost more where the data come from memory (MC14 table 3)
 WINDOW_SHARE = 0.15  # of GPUs with TLBs that walk faster within a page window (MC16 s5.2)
 PREFETCH_SHARE = 0.15  # of GPUs without partitions that prefetch streams into the L2 (MC16 s4.6)
+BY_PATH_SHARE = 0.1  # of GPUs whose textures are in the L1, with an index function of their own
+ROOM_SHARE = 0.2  # of the other GPUs, whose L1 has more tags than room for data (the L1 of an H200 has 2048 for 1928)
+OTHER_USERS_SHARE = 0.1  # of GPUs that others use between the chases
 _WITHOUT_PARAMETERS = (PolicyKind.LRU, PolicyKind.FIFO, PolicyKind.NRU, PolicyKind.SRRIP, PolicyKind.RANDOM)
 TLB_POLICIES = (*_WITHOUT_PARAMETERS, PolicyKind.ORDER)
 
@@ -62,7 +66,37 @@ def random_gpu(seed: int) -> SimulatedGpu:
         limits=dict.fromkeys(routes, 8 * GIB),
     )
     hierarchy = _with_observed_features(hierarchy, rng)
-    return SimulatedGpu(hierarchy, spec=f"sim:random?seed={seed}", name=f"random GPU {seed}", noise=_noise(rng, seed))
+    noise = _noise(rng, seed)
+    rng = random.Random(f"L1 {seed}")
+    if (kind := rng.random()) < BY_PATH_SHARE:
+        hierarchy = _index_by_path(hierarchy, rng)
+    elif kind < BY_PATH_SHARE + ROOM_SHARE:
+        hierarchy = _with_room(hierarchy, rng)
+    if rng.random() < OTHER_USERS_SHARE:
+        noise = replace(noise, other_users=rng.choice([256, 1024]))
+    return SimulatedGpu(hierarchy, spec=f"sim:random?seed={seed}", name=f"random GPU {seed}", noise=noise)
+
+
+def _index_by_path(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    """Textures in the array of the L1, with an index function other than that of global loads."""
+    l1, bits = hierarchy.caches["l1"], rng.randint(1, 6)
+    ways = max(2, min(24, sum(l1.ways) >> bits))
+    low = l1.line.bit_length() - 1
+    masks = [1 << low + bit | 1 << low + bits + rng.randint(0, 2 * bits) for bit in range(bits)]
+    policy = Policy(rng.choice(_WITHOUT_PARAMETERS))
+    l1 = replace(l1, ways=(ways,) * 2**bits, index=Index(IndexKind.BITS, bits=tuple(range(low, low + bits))))
+    caches = {"l1": replace(l1, policy=policy), "l2": hierarchy.caches["l2"]}
+    index, first = Index(IndexKind.XOR, masks=tuple(masks)), hierarchy.routes[Path.GLOBAL].translated_from
+    texture = replace(hierarchy.routes[Path.TEXTURE], caches=("l1", "l2"), index=index, translated_from=first)
+    return replace(hierarchy, caches=caches, routes={**hierarchy.routes, Path.TEXTURE: texture})
+
+
+def _with_room(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    """An L1 with more tags than room; in half of them a line used once takes half the room (H200, apparently)."""
+    l1, halves = hierarchy.caches["l1"], rng.random() < 0.5
+    lines = max(l1.sets, int(rng.uniform(0.5 if halves else 0.75, 0.97) * sum(l1.ways)))
+    l1 = replace(l1, policy=Policy(rng.choice([PolicyKind.LRU, PolicyKind.FIFO])), room=Room(lines, halves))
+    return replace(hierarchy, caches={**hierarchy.caches, "l1": l1})
 
 
 def _with_observed_features(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:

@@ -10,7 +10,6 @@ from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.random_gpu import GIB, KIB, MIB, random_cache, random_gpu
 from gpudissect.simulation.cache.geometry import (
     PARTITION_COUNT,
-    Cache,
     Distance,
     Hierarchy,
     Index,
@@ -20,7 +19,6 @@ from gpudissect.simulation.cache.geometry import (
     Policy,
     PolicyKind,
     Prefetch,
-    Room,
     Rows,
     Scope,
     Tlb,
@@ -29,8 +27,6 @@ from gpudissect.workload import Path
 
 MODULO, LRU = Index(IndexKind.MODULO), Policy(PolicyKind.LRU)
 PAIR_SHARE = 0.5  # of GPUs with two features
-ROOM_FEATURES = frozenset({"room_by_touches", "tags_without_room"})  # applied last, to the L1 that other features leave
-OTHER_USERS_SHARE = 0.1  # of GPUs that others use between the chases
 
 
 def untuned_gpu(seed: int) -> SimulatedGpu:
@@ -39,15 +35,10 @@ def untuned_gpu(seed: int) -> SimulatedGpu:
     tuned = random_gpu(seed)
     names = sorted(rng.sample(sorted(FEATURES), 2 if rng.random() < PAIR_SHARE else 1))
     hierarchy = tuned.hierarchy
-    if "index_by_path" in names:  # not simulated together with `Room`
-        names = [name for name in names if name not in ROOM_FEATURES]
-    for name in (*(name for name in names if name not in ROOM_FEATURES), *sorted(ROOM_FEATURES & set(names))):
+    for name in names:
         hierarchy = FEATURES[name](hierarchy, rng)
-    noise = tuned.noise
-    if rng.random() < OTHER_USERS_SHARE:
-        names, noise = [*names, "other_users"], replace(noise, other_users=rng.choice([256, 1024]))
     title = f"untuned GPU {seed} ({', '.join(names)})"
-    return SimulatedGpu(hierarchy, spec=f"sim:untuned?seed={seed}", name=title, noise=noise)
+    return SimulatedGpu(hierarchy, spec=f"sim:untuned?seed={seed}", name=title, noise=tuned.noise)
 
 
 def _rows(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
@@ -147,37 +138,6 @@ def _tlbs_at_l2(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
     return replace(hierarchy, routes=routes)
 
 
-def _index_by_path(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
-    """Textures in the array of the L1, with an index function other than that of global loads."""
-    l1, l2 = random_cache(rng, 2 * KIB, 96 * KIB), hierarchy.caches["l2"]
-    bits = rng.randint(1, 6)
-    ways = max(2, min(24, sum(l1.ways) >> bits))
-    low = l1.line.bit_length() - 1
-    masks = [1 << low + bit | 1 << low + bits + rng.randint(0, 2 * bits) for bit in range(bits)]
-    l1 = replace(l1, ways=(ways,) * 2**bits, index=Index(IndexKind.BITS, bits=tuple(range(low, low + bits))))
-    policy = Policy(rng.choice([PolicyKind.LRU, PolicyKind.FIFO, PolicyKind.NRU, PolicyKind.SRRIP, PolicyKind.RANDOM]))
-    routes = dict(hierarchy.routes)
-    texture = replace(routes[Path.TEXTURE], caches=("l1", "l2"), index=Index(IndexKind.XOR, masks=tuple(masks)))
-    routes[Path.TEXTURE] = texture
-    caches = {"l1": replace(l1, policy=policy, copies=hierarchy.caches["l1"].copies), "l2": l2}
-    return replace(hierarchy, caches=caches, routes=routes)
-
-
-def _tags_without_room(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
-    """An L1 with more tags than room for data (the L1 of an H200 has 2048 tags for 1928 lines)."""
-    return _with(hierarchy, l1=_with_room(hierarchy.caches["l1"], rng.uniform(0.75, 0.97), False, rng))
-
-
-def _room_by_touches(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
-    """An L1 in which a line used once takes half the room (apparently so in the L1 of an H200)."""
-    return _with(hierarchy, l1=_with_room(hierarchy.caches["l1"], rng.uniform(0.5, 0.95), True, rng))
-
-
-def _with_room(cache: Cache, share: float, halves: bool, rng: random.Random) -> Cache:
-    lines = max(cache.sets, int(share * sum(cache.ways)))
-    return replace(cache, policy=rng.choice([LRU, Policy(PolicyKind.FIFO)]), room=Room(lines, halves))
-
-
 def _little_memory(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
     return replace(hierarchy, limits=dict.fromkeys(hierarchy.routes, rng.choice([1, 2]) * GIB))
 
@@ -187,16 +147,13 @@ FEATURES: dict[str, Callable[[Hierarchy, random.Random], Hierarchy]] = {
     "close_tlbs": _close_tlbs,
     "distances": _distances,
     "few_home_bits": _few_home_bits,
-    "index_by_path": _index_by_path,
     "l2_close_to_l1": _l2_close_to_l1,
     "little_memory": _little_memory,
     "next_lines": _next_lines,
     "page_window": _page_window,
-    "room_by_touches": _room_by_touches,
     "rows": _rows,
     "small_l2": _small_l2,
     "small_pages": _small_pages,
     "stream_prefetch": _stream_prefetch,
-    "tags_without_room": _tags_without_room,
     "tlbs_at_l2": _tlbs_at_l2,
 }

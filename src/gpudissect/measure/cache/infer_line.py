@@ -10,7 +10,7 @@ so the result does not depend on policy, index function, unequal sets, sectors o
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, log, sqrt
 
 import numpy as np
 
@@ -22,6 +22,7 @@ MIN_SHARE_GAP = 0.05  # between the hit shares of single and double
 MAX_BELOW_DOUBLE = 0.6  # of that gap: pairs further below the share of double are not explained by full sets
 MAX_DEVIATION = 0.3  # of that gap: pairs must come this close to either share
 MAX_LOG_ODDS = 60.0
+MIN_DEVIATIONS = 2.0
 
 
 @dataclass(frozen=True)
@@ -115,3 +116,9 @@ def same_line_probability(pairs: Hits, single: Hits, double: Hits) -> float:
 
     odds = log_likelihood(single.share) - log_likelihood(double.share)
     return 1 / (1 + exp(-max(min(odds, MAX_LOG_ODDS), -MAX_LOG_ODDS)))
+
+
+def hits_more_often(some: Hits, others: Hits) -> bool:
+    """Whether the share of hits is larger by more than chance: by `MIN_DEVIATIONS` standard deviations."""
+    deviation = sqrt(sum(each.share * (1 - each.share) / each.probes for each in (some, others)))
+    return some.share - others.share > MIN_DEVIATIONS * deviation

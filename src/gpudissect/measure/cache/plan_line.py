@@ -10,11 +10,11 @@ import numpy as np
 from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.access_patterns import ELEMENTS_PER_PROBE, MIN_LONG_CHAIN_BLOCKS, Blocks, probed_chain
 from gpudissect.measure.cache.infer_level import Level, SlowerHits, slower_hits
-from gpudissect.measure.cache.infer_line import MIN_SHARE_GAP, Hits, same_line_probability
+from gpudissect.measure.cache.infer_line import MIN_SHARE_GAP, Hits, hits_more_often, same_line_probability
 from gpudissect.measure.cache.infer_residency import Residency, estimate_residency
 from gpudissect.measure.cache.plan_levels import absent, for_each_cache, level_of, levels_of
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL, EXACT
-from gpudissect.measure.plan import Ask, Bench, Key, Known, Outcome, Plan, found, without
+from gpudissect.measure.plan import Ask, Bench, Key, Known, Outcome, Plan, StopEarly, found, without
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Timing
 
@@ -31,6 +31,7 @@ MAX_LINE_DOUBLINGS = 5  # a line is at most 32 times the fetch granularity
 MIN_CERTAINTY = 0.95
 MIN_CLEAR_AGREEMENT = 0.85  # of the samples of one distance: delays change one or two of sixteen
 MIN_ONCE_LEAD = 0.15  # share of hits by which lines touched once must lead those touched twice
+DISTANT_WORDS = 4  # from the first touched word of a granule to the second: between them those of other laps
 LOST_SHARE = 0.05  # of hits, below which shares cannot be compared
 OVERSUBSCRIPTION = 4  # lines visited relative to those that fit, though sets be unequal
 METHOD = "whether a second word in scattered blocks costs another line"
@@ -69,7 +70,7 @@ def line_plan(element: str, bench: Bench, known: Known) -> Plan:
     competing = (yield from prober.crowd()) if level.behind is not None else None
     if competing is None:
         return Outcome((fetch_estimate, _fetch_as_line(level, fetch)), Lines(fetch, None, slower=prober.slower))
-    line, certainty = yield from _widest_line(prober, *competing)
+    line, certainty = yield from _widest_line(prober, prober.touched_words(competing[0]), *competing)
     if certainty is None or certainty < MIN_CERTAINTY:
         status, low = Status.AMBIGUOUS, fetch
         reason = "a second word at some distance neither clearly costs another line nor clearly does not"
@@ -87,20 +88,30 @@ def line_plan(element: str, bench: Bench, known: Known) -> Plan:
     return Outcome((fetch_estimate, estimate), Lines(line, resident, prober.evidence, prober.slower), prober.series)
 
 
-def _widest_line(prober: _Prober, count: int, single: Hits, double: Hits) -> Ask[tuple[int, float | None]]:
+def _widest_line(
+    prober: _Prober, touched: tuple[int, ...], count: int, single: Hits, double: Hits
+) -> Ask[tuple[int, float | None]]:
     """The line size and its probability; None if it may be larger still.
 
     Blocks are widened until a second granule in them costs another line. A pair of granules either costs no more than
     one of them: then the line is as wide as the pair can be apart without a change. Or it costs twice as much. Where
-    every granule is touched twice, that is two lines. Where there are too few words for that, it may also be how the
-    cache treats a line touched twice, and pairs of pairs decide.
+    every granule is touched twice, that is two lines. Otherwise it may also be how the cache treats a line touched
+    twice. Then pairs of pairs decide; or, if pairs hit more often than twice as many blocks, but less often than one
+    granule of them, granules touched twice.
+
+    `touched` are the words of a granule that are touched.
     """
-    fetch, certainty = prober.fetch, 1.0
-    touched = prober.touched_words(count)
+    fetch, word, certainty = prober.fetch, prober.level.path.word, 1.0
     offsets, line = touched, fetch
     for width in (2 * fetch << i for i in range(MAX_LINE_DOUBLINGS)):
         words = (*offsets, *(width // 2 + offset for offset in offsets))
         pairs = yield from prober.probe(count, width, words, PROBES)
+        is_between = hits_more_often(pairs, double) and hits_more_often(single, pairs)
+        if is_between and width == 2 * fetch and len(touched) == 1 and fetch >= 2 * DISTANT_WORDS * word:
+            try:
+                return (yield from _widest_line_touched_twice(prober, count))
+            except StopEarly:  # a recording without these chains
+                pass
         prober.compared.append((width // 2, (pairs, single, double)))
         one_line = same_line_probability(pairs, single, double)
         certainty = min(certainty, max(one_line, 1 - one_line))
@@ -114,6 +125,14 @@ def _widest_line(prober: _Prober, count: int, single: Hits, double: Hits) -> Ask
         else:
             return line, certainty
     return line, None
+
+
+def _widest_line_touched_twice(prober: _Prober, count: int) -> Ask[tuple[int, float | None]]:
+    """As `_widest_line`, two words of every granule touched: in short chains with more words between them."""
+    words = (0, DISTANT_WORDS * prober.level.path.word)
+    single = yield from prober.probe(count, prober.fetch, words, PROBES)
+    double = yield from prober.probe(2 * count, prober.fetch, words, PROBES)
+    return (yield from _widest_line(prober, words, count, single, double))
 
 
 def recount_lines(level: Level, line: int, count: int, bench: Bench) -> Ask[Lines]:

@@ -44,8 +44,11 @@ from gpudissect.workload import Explicit
 ATTRIBUTES = ("sets", "ways", "index_function")
 MAX_LINES = 1 << 17  # of a cache; with more, group tests take too long
 MIN_INDEX_SPAN = 32 << 20  # bytes over which the index is tested: the reach of the smallest first TLB so far
+DISTANCES = (1, 2, 3, 4, 5, 7, 8, 16, 32)  # in lines: multiples of the number of sets, where there are few
 CHECKS = 12  # of a candidate, each on other lines
 MIN_ACCESSES = 256  # of small chains at first: there are thousands of them
+ACCESSES_PER_LINE, MIN_MAX_ACCESSES = 10_000, 1 << 26
+"""Accesses of all tests of a cache, at most. Random GPUs took up to 5,500 for each line, without other users."""
 MAX_SIZES_PER_BATCH = 15
 LINES_PER_SET = 4  # of a block, about
 MIN_BLOCK_LINES, MAX_BLOCK_BITS = 512, 14  # in too small a block a set has no line, or no period
@@ -89,7 +92,7 @@ def sets_plan(element: str, bench: Bench, known: Known) -> Plan:
     for attempt in range(ATTEMPTS):
         attempt_bench = Bench(bench.info, bench.seed + attempt)
         control = footprint(max(1, count // 2) * lines.line, lines.line, attempt_bench.seed_for("control", element))
-        test = ResidencyTest(level, control, MIN_ACCESSES)
+        test = ResidencyTest(level, control, MIN_ACCESSES, max(ACCESSES_PER_LINE * count, MIN_MAX_ACCESSES))
         structure = yield from _Finder(ConflictTests(test, lines.line, attempt_bench), count, span).structure()
         if isinstance(structure, Structure):
             revised: tuple[Estimate, ...] = ()
@@ -246,6 +249,8 @@ class _Finder:
         set taken for two, it does.
         """
         rng, full = self.tests.rng("check"), np.array(ways)
+        if full.size == 1 and not (yield from self._fit_apart(ways[0])):
+            return False
         sets = rng.permutation(full.size)[:CHECKS]
         one_full = [lines.sample(np.where(np.arange(full.size) == one, full, 1), rng) for one in sets]
         if not all((yield from self.tests.fit(one_full))):
@@ -260,6 +265,17 @@ class _Finder:
                     if np.any(fits[quotas > 0] == bool(extra)):
                         return False
         return True
+
+    def _fit_apart(self, ways: int) -> Ask[bool]:
+        """Whether as many lines as one set has fit at each of some distances.
+
+        Tags of several sets with room for as much data look like one set if lines are chosen at random.
+        """
+        distances = [each for each in DISTANCES if each * ways <= 1 << self.bits]
+        try:
+            return all((yield from self.tests.fit([np.arange(ways) * each for each in distances])))
+        except StopEarly:  # a recording without these chains
+            return True
 
 
 def _one_line_per_set(rows: tuple[int, ...], place: int, value: int) -> Array:

@@ -6,6 +6,7 @@ functions or on equal sets. Group testing for eviction sets: Vila et al. 2019, "
 sets", section 5.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -37,11 +38,15 @@ class ResidencyTest:
     """Tests whether chains stay resident in a level, compared with a control that grows along.
 
     The control is a chain that certainly fits: it gives the rate of misread hits. At first each chain gets at least
-    `min_accesses`. `miss_shares` are the chains tested and the share of their accesses that missed.
+    `min_accesses`. `miss_shares` are the chains tested and the share of their accesses that missed. After
+    `max_accesses` in all, more laps do not help: what is undecided stays so.
     """
 
-    def __init__(self, level: Level, control: Order, min_accesses: int = MIN_ACCESSES) -> None:
-        self.level, self.min_accesses = level, min_accesses
+    def __init__(
+        self, level: Level, control: Order, min_accesses: int = MIN_ACCESSES, max_accesses: float = math.inf
+    ) -> None:
+        self.level, self.min_accesses, self.max_accesses = level, min_accesses, max_accesses
+        self.accesses = 0
         self.evidence: tuple[str, ...] = ()
         self.miss_shares: list[tuple[Order, float]] = []
         self.set_control(control)
@@ -67,7 +72,7 @@ class ResidencyTest:
             pending = [i for i, fit in enumerate(fits) if fit is Fit.UNDECIDED]
             if number >= COUNT_ROUNDS_LONG:
                 pending = [i for i in pending if orders[i].count not in LONG_CHAIN_LINES]
-            if not pending:
+            if not pending or self.accesses > self.max_accesses:
                 break
             laps = [max(MIN_LAPS, self.min_accesses // orders[i].count) << number for i in pending]
             chases = [self.chase(orders[i], number, count) for i, count in zip(pending, laps, strict=True)]
@@ -95,7 +100,7 @@ class ResidencyTest:
         fits = [Fit.UNDECIDED] * len(orders)
         for number in range(LINE_ROUNDS):
             pending = [i for i, fit in enumerate(fits) if fit is Fit.UNDECIDED]
-            if not pending:
+            if not pending or self.accesses > self.max_accesses:
                 break
             total_laps = (LINE_LAPS << (number + 1)) - LINE_LAPS
             parts = max(-(-(LINE_LAPS << number) * orders[i].count // MAX_RECORDS) for i in pending)
@@ -125,6 +130,9 @@ class ResidencyTest:
 
     def _record(self, traces: Sequence[Trace], controls: Sequence[Trace]) -> None:
         self.evidence = (*self.evidence, *(trace.workload for trace in traces))
+        self.accesses += sum(
+            trace.cycles.size if "cycles" in trace.arrays else int(trace.counts.sum()) for trace in traces
+        )
         for trace in controls:
             misses, accesses = int(trace.counts[:, 1].sum()), int(trace.counts.sum())
             self.control = Control(self.control.misses + misses, self.control.accesses + accesses)

@@ -16,7 +16,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_residency import Fit
 from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL, EXACT, LATENCY
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, StopEarly, found, without
 from gpudissect.measure.tlb.infer_miss_penalty import (
     MIN_STEP_CYCLES,
     MIN_STEP_SHARE,
@@ -46,6 +46,7 @@ MIN_PACKED_PAGES = 2
 MAX_PACKED_SHARE = 0.25  # of the share of slow accesses over all pages, for lines in few pages
 SCATTERED_CHAINS = 3
 SCATTER_RANGE = 16  # pages from which scattered ones are chosen, in entries
+MAX_HELD_SHARE = 0.25  # of the entries, which the TLB before may hold
 MAX_SET_RATIO = 4  # times as many pages half as far apart as fit: they cannot all fit
 PAGE_POSITIONS = 64  # in a page at which a line may be
 PLACEMENT = "depends on the physical pages, which differ from process to process"
@@ -93,7 +94,7 @@ class _Search:
     """Search for the next slower class of accesses as the number of pages grows."""
 
     def __init__(self, bench: Bench, last: TlbLevel | None) -> None:
-        self.bench, self.last_miss = bench, last.miss if last else None
+        self.bench, self.last_miss, self.last_entries = bench, last.miss if last else None, last.entries if last else 0
         self.min_page = last.page_size if last else MIN_PAGE_SIZE
         self.limit = memory_limit(bench)
         self.evidence: list[str] = []
@@ -265,12 +266,25 @@ class _Search:
         if grain < page:
             chains.append(_halves(entries + 1) * (page // 2 // grain))
         fits = yield from self.at(grain).fit(chains, miss.threshold)
-        if all(fit is Fit.OVERFLOWS for fit in fits):
+        if all(fit is Fit.OVERFLOWS for fit in fits) or (yield from self.held_before(page, miss, entries)):
             return ""
         return (
             f"{entries + 1} lines {format_bytes(page)} apart overflow, but {entries + 1} scattered ones do not: pages "
             "are smaller, and the entries are in sets"
         )
+
+    def held_before(self, page: int, miss: MissPenalty, entries: int) -> Ask[bool]:
+        """Whether pages beyond the entries stay in the TLB before, for with as many more as that holds they overflow.
+
+        If pages were half as large, so few more lines in both halves would fit, even in unequal sets.
+        """
+        held = self.last_entries
+        if not 0 < held <= MAX_HELD_SHARE * entries or (entries + held + 1) * page > self.limit:
+            return False
+        try:
+            return (yield from self.at(page // 2).fit([_halves(entries + held + 1)], miss.threshold)) == [Fit.OVERFLOWS]
+        except StopEarly:  # a recording without this chain
+            return False
 
     def scattered(self, count: int, page: int, grain: int, room: int) -> list[Pages]:
         """Chains of `count` of `room` pages, each at any multiple of `grain` in its page, in units of `grain`."""

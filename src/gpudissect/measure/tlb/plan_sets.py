@@ -5,6 +5,7 @@ All other pages stay in the chain, so that a TLB in front of the one measured ca
 
 from dataclasses import dataclass
 from functools import partial
+from math import exp, lgamma, log
 from types import NoneType
 
 import numpy as np
@@ -27,6 +28,7 @@ MAX_PAGE_RATIO = 5  # last page tried, in entries
 SAMPLE = 16  # pages tried one by one where any group of them will do
 MAX_EVIDENCE = 256  # workloads named: the last, which decide
 MAX_OVERFLOW_PAGES = 8  # pages beyond those that fit, over which misses per lap are counted
+MIN_PROBABILITY = 1e-4  # that scattered pages fit, or the TLB before held some of them: then chance decides
 METHOD = "group tests: pages without which the others fit"
 CONSECUTIVE_METHOD = "consecutive pages that fit"
 ONE_SET = "one set was measured, the others are assumed to be like it"
@@ -134,7 +136,10 @@ class _SetSearch:
         if (yield from self._fit([pages])) == [True]:
             raise Undecided(f"all {pages.size} pages of memory fit")
         fitting = yield from self.accesses.max_resident(pages, self.level.miss.threshold, 0)
-        return len((yield from self._needed(pages[: fitting + 1]))) - 1
+        ways = len((yield from self._needed(pages[: fitting + 1]))) - 1
+        if probability_to_fit(fitting, max(1, self.level.entries // ways), ways) < MIN_PROBABILITY:
+            raise Undecided(f"{fitting} scattered pages fit, which sets of {ways} ways would not hold")
+        return ways
 
     def _needed(self, pages: Pages) -> Ask[list[int]]:
         """The pages without any one of which the others fit: by groups, then one by one."""
@@ -159,6 +164,12 @@ class _SetSearch:
 
     def _fit(self, chains: list[Pages]) -> Ask[list[bool]]:
         return (yield from self.accesses.stay_resident(chains, self.level.miss.threshold))
+
+
+def probability_to_fit(pages: int, sets: int, ways: int) -> float:
+    """Probability that no set gets more random pages than it has ways; pages of a set are taken as Poisson."""
+    mean = pages / sets
+    return float(sum(exp(k * log(mean) - lgamma(k + 1) - mean) for k in range(ways + 1)) ** sets) if pages else 1.0
 
 
 def _estimates(element: str, sets: TlbSets, level: TlbLevel) -> tuple[Estimate, ...]:
