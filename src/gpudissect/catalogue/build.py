@@ -120,8 +120,7 @@ def _tlb(table: TlbTable, alternative: bool) -> geometry.Tlb:
 def _structure(table: Lines) -> dict[str, Any]:
     """Ways, index and policy, for the descriptions of caches and TLBs."""
     policy = table.replacement_policy.value.policy()
-    index = index_of(table.index_function.value)
-    return {"ways": table.ways_of_sets(), "index": index, "policy": policy}
+    return {"ways": table.ways_of_sets(), "index": index_of(table.index_function.value), "policy": policy}
 
 
 def _route(gpu: GpuTable, table: PathTable) -> geometry.Route:

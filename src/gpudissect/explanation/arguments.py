@@ -199,8 +199,7 @@ def _range(name: str, kind: str, count: int, texts: Sequence[str]) -> tuple[Numb
         step: Number = 1
     else:
         start = _number(name, kind, texts[0])
-        signed = kind.replace("u", "i") if texts[1].strip().startswith("-") else kind
-        step = _number(name, signed, texts[1])
+        step = _number(name, kind.replace("u", "i") if texts[1].strip().startswith("-") else kind, texts[1])
     last = start + (count - 1) * step
     if kind[0] != "f" and not _limits(kind)[0] <= last <= _limits(kind)[1]:
         raise UsageError(f"argument {name}: the last value of the range, {last}, is not a value of {kind}")

@@ -87,8 +87,7 @@ class LineRecords(Record):
         data = unpack_bytes(self.packed, self.records * (_RECORD_BYTES + 4), "packed of lines")
         if len(data) != self.records * (_RECORD_BYTES + 4):
             raise DamagedProfileError("packed of lines", f"has other than {self.records} records")
-        planes = np.frombuffer(data, np.uint8).reshape(_RECORD_BYTES + 4, self.records)
-        rows = np.ascontiguousarray(planes.T)
+        rows = np.ascontiguousarray(np.frombuffer(data, np.uint8).reshape(_RECORD_BYTES + 4, self.records).T)
         sectors = np.cumsum(np.ascontiguousarray(rows[:, :8]).view(np.int64).ravel()).astype(np.uint64)
         access, sm = (np.ascontiguousarray(rows[:, at : at + 2]).view(np.uint16).ravel() for at in (8, 10))
         if access.max(initial=0) >= max(1, len(self.accesses)):

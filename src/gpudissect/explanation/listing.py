@@ -82,8 +82,7 @@ def hottest(explanation: Explanation, count: int) -> list[Line]:
 def executed_lines(explanation: Explanation) -> list[Line]:
     """The machine code by address, without the padding behind the last instruction that a warp executes."""
     lines = sorted(explanation.lines, key=lambda line: line.address)
-    last = max((n for n, line in enumerate(lines) if line.executed > 0), default=-1)
-    return lines[: last + 1]
+    return lines[: max((n for n, line in enumerate(lines) if line.executed > 0), default=-1) + 1]
 
 
 def times_of(executed: float) -> str:
@@ -115,8 +114,7 @@ def place_of(line: Line) -> str:
 
 def opcode_of(line: Line) -> str:
     """The opcode with its modifiers, without a predicate."""
-    words = line.text.split()
-    return clean(next((word for word in words if not word.startswith("@")), ""))
+    return clean(next((word for word in line.text.split() if not word.startswith("@")), ""))
 
 
 def source_of(line: Line) -> str:

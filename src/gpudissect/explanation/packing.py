@@ -82,8 +82,7 @@ def pack_trace(trace: Trace) -> str:
     starts, follows = _starts(trace.access_lanes)
     differences = np.diff(values, prepend=np.int64(0))
     has_lanes = follows > 0
-    firsts = values[starts[has_lanes]]
-    differences[starts[has_lanes]] = _differences_by_index(firsts, trace.accessed[has_lanes])
+    differences[starts[has_lanes]] = _differences_by_index(values[starts[has_lanes]], trace.accessed[has_lanes])
     parts = [trace.visited, trace.visit_lanes, trace.accessed, trace.access_lanes, codes, differences]
     planes = b"".join(part.reshape(-1, 1).view(np.uint8).T.tobytes() for part in map(np.ascontiguousarray, parts))
     return base64.b64encode(zlib.compress(planes, 9)).decode()

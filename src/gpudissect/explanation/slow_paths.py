@@ -49,5 +49,4 @@ def count_code(names: Names, instruction: Instruction, warps: int) -> str:
 
 
 def _fast_code(instruction: Instruction) -> str:
-    opcode = instruction.opcode
-    return _FAST.get(opcode.replace(".ftz.f32", ".f32"), "")
+    return _FAST.get(instruction.opcode.replace(".ftz.f32", ".f32"), "")

@@ -59,8 +59,7 @@ def use(instruction: Instruction, capability: int) -> Use:
     if instruction.predicate in _NEVER:
         return Use("issue", None, None, None)
     access, space = _ACCESSES.get(opcode, (None, None))
-    unit = _units(capability).get(opcode, UNKNOWN)
-    return Use(unit, space, access, _bytes(instruction) if access else None)
+    return Use(_units(capability).get(opcode, UNKNOWN), space, access, _bytes(instruction) if access else None)
 
 
 def queue(instruction: Instruction, capability: int) -> str | None:

@@ -126,8 +126,7 @@ def _median_between(samples: Array, low: float, high: float, overhead: Latency) 
     value = float(np.median(samples)) - overhead.cycles
     error = 0.5 + MAX_CLOCK_DRIFT * value
     bottom = float(np.quantile(samples, low, method="lower")) - overhead.high - error
-    top = float(np.quantile(samples, high, method="higher")) - overhead.low + error
-    return Latency(value, bottom, top)
+    return Latency(value, bottom, float(np.quantile(samples, high, method="higher")) - overhead.low + error)
 
 
 def trimmed_mean(samples: Array, overhead: Latency) -> Latency:
@@ -162,8 +161,7 @@ def miss_penalty(hits: Array, misses: Array) -> Latency:
     Where a few misses take longer than most (lines in the far partition of the L2), the value is that of most, and the
     bracket includes the mean of all.
     """
-    half = (np.median(misses) - np.median(hits)) / 2
-    are_misses = np.abs(hits - np.median(misses)) <= half
+    are_misses = np.abs(hits - np.median(misses)) <= (np.median(misses) - np.median(hits)) / 2
     if np.mean(are_misses) > TRIMMED_SHARE:
         hits = np.compress(~are_misses, hits)
     hit, miss = _trim(hits), _trim(misses)

@@ -193,8 +193,7 @@ def latency(machine: Machine, loop: Loop, memory_latency: float | None = None) -
     `memory_latency` replaces the unloaded one (VV16 s6.5).
     """
     access = access_latency(machine, loop) if memory_latency is None else memory_latency
-    arithmetic = machine.unit(loop.arithmetic).latency
-    return loop.access_share * access + loop.arithmetic_share * arithmetic
+    return loop.access_share * access + loop.arithmetic_share * machine.unit(loop.arithmetic).latency
 
 
 def throughput_bounds(machine: Machine, loop: Loop) -> dict[str, float]:

@@ -101,5 +101,4 @@ def evaluate(model: Model, machine: Machine, measurements: Sequence[Measurement]
         raise ValueError("a model is evaluated on measurements, got none")
     errors = tuple(error_range(model, machine, measurement) for measurement in measurements)
     under = min((low for low, _ in errors), key=lambda quotient: quotient.value)
-    over = max((high for _, high in errors), key=lambda quotient: quotient.value)
-    return Evaluation(errors, under, over)
+    return Evaluation(errors, under, max((high for _, high in errors), key=lambda quotient: quotient.value))

@@ -76,8 +76,7 @@ class CudaContext:
 
     def l2_fetch_limit(self) -> int | None:
         """Bytes that one miss may bring into the L2, a setting of the context; None where there is no such setting."""
-        limit = self.driver.CUlimit.CU_LIMIT_MAX_L2_FETCH_GRANULARITY
-        status, value = self.driver.cuCtxGetLimit(limit)
+        status, value = self.driver.cuCtxGetLimit(self.driver.CUlimit.CU_LIMIT_MAX_L2_FETCH_GRANULARITY)
         return int(value) if status == self.driver.CUresult.CUDA_SUCCESS and value else None
 
     def allocate(self, size: int) -> int:
@@ -171,8 +170,7 @@ class CudaContext:
 
         self.wait_until_cleared()
         try:
-            config = _configuration(grid, block, shared, cluster)
-            launch(self.stream, config, kernel.handle, *arguments)
+            launch(self.stream, _configuration(grid, block, shared, cluster), kernel.handle, *arguments)
         except Exception as error:
             raise KernelFailed(f"kernel {kernel.name} did not launch: {error}") from error
 

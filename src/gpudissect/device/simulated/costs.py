@@ -50,8 +50,7 @@ def tiers_of(path: Path, processor: Processor, hierarchy: Hierarchy) -> list[Tie
         if bandwidth is None:
             continue
         partition = hierarchy.partition
-        partitions = partition.count if partition is not None and partition.cache == name else 1
-        capacity = partitions * cache.capacity
+        capacity = (partition.count if partition is not None and partition.cache == name else 1) * cache.capacity
         tiers.append(Tier("l1" if private else "l2", capacity, latency, bandwidth, private, L2_VARIABILITY))
     memory = processor.memory
     tiers.append(Tier("dram", math.inf, memory.latency, processor.dram, False, memory.variability))
@@ -141,8 +140,7 @@ def _random_cost(operation: Operation, mix: Mix, processor: Processor, hierarchy
 
 def tlb_miss_share(footprint: int, hierarchy: Hierarchy) -> float:
     """Share of random accesses to `footprint` bytes that miss every TLB, whatever their policies and sets."""
-    reach = max((sum(tlb.ways) * tlb.page for tlb in hierarchy.tlbs), default=math.inf)
-    return max(0.0, 1 - reach / footprint)
+    return max(0.0, 1 - max((sum(tlb.ways) * tlb.page for tlb in hierarchy.tlbs), default=math.inf) / footprint)
 
 
 def _shared_tier(tiers: list[Tier], mix: Mix) -> Tier:

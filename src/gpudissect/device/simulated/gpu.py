@@ -133,8 +133,7 @@ class SimulatedGpu(Device):
     def _make_sms(self, processor: Processor) -> SimulatedSms:
         facts, limits = self._info.facts, self._info.span_limits
         block_bytes = int(facts.get("shared_per_block", limits.get(Path.SHARED, 0)))
-        sm_bytes = max(block_bytes, int(facts.get("shared_per_sm", block_bytes)))
-        shared = (sm_bytes, block_bytes)
+        shared = (max(block_bytes, int(facts.get("shared_per_sm", block_bytes))), block_bytes)
         return SimulatedSms(processor, self._hierarchy, self._noise, self._info.name, shared, limits)
 
     def _throughput(self, workload: Stream | Mix | Launch) -> Trace:

@@ -113,8 +113,7 @@ def region(chase: Chase, path: Path) -> int:
     """Begin of the memory of a path: constant memory, then code, are beyond the span of all chains."""
     if not chase.before:
         return 0
-    number = {Path.CONSTANT: 1, Path.CODE: 2}.get(path, 0)
-    return -(-chase.span // REGION_BYTES) * REGION_BYTES * number
+    return -(-chase.span // REGION_BYTES) * REGION_BYTES * {Path.CONSTANT: 1, Path.CODE: 2}.get(path, 0)
 
 
 def seeds(seed: int, digest: str) -> tuple[int, int, float]:

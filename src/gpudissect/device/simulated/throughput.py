@@ -265,8 +265,7 @@ class SimulatedSms:
             interval = max(fetches.access_interval, size / fetches.read_rate)
         if tier.private:
             return (Cost(operation.pipe, max(interval, size / rate), tier.latency),)
-        service = size / (rate * sm_share(self.processor, wave.share))
-        queue = Queue(tier.name, service, tier.variability)
+        queue = Queue(tier.name, size / (rate * sm_share(self.processor, wave.share)), tier.variability)
         load = Cost(operation.pipe, interval, tier.latency, queue=queue)
         near = tiers_of(stream.path, self.processor, self.hierarchy)[0]
         store_interval = max(interval, size / near.bandwidth.write) if near.private else interval

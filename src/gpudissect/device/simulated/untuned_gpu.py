@@ -43,8 +43,7 @@ def untuned_gpu(seed: int) -> SimulatedGpu:
 
 def _rows(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
     route = hierarchy.routes[Path.GLOBAL]
-    gap = (route.memory_latency or 0.0) - route.latency[-1]
-    saving = min(rng.uniform(15, 60), 0.3 * gap)
+    saving = min(rng.uniform(15, 60), 0.3 * ((route.memory_latency or 0.0) - route.latency[-1]))
     return replace(hierarchy, rows=Rows(rng.choice([512, KIB, 2 * KIB, 4 * KIB]), rng.choice([8, 16, 48, 64]), saving))
 
 
@@ -62,8 +61,7 @@ def _stream_prefetch(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
 
 
 def _l2_close_to_l1(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
-    l1 = hierarchy.caches["l1"]
-    size = max(64 * KIB, int(rng.uniform(1.2, 4) * l1.capacity))
+    size = max(64 * KIB, int(rng.uniform(1.2, 4) * hierarchy.caches["l1"].capacity))
     return _with(hierarchy, l2=random_cache(rng, size, int(1.1 * size), Scope.GPU))
 
 
@@ -127,8 +125,7 @@ def _distances(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
     """SMs and slices of the L2 at different distances, as on every recorded GPU."""
     by_sm = tuple(rng.uniform(0, 30) for _ in range(hierarchy.sm_count))
     slices = rng.choice([8, 12, 16]) * (1 if hierarchy.partition is None else PARTITION_COUNT)
-    by_slice = tuple(rng.uniform(0, 25) for _ in range(slices))
-    return replace(hierarchy, distance=Distance("l2", by_sm, by_slice))
+    return replace(hierarchy, distance=Distance("l2", by_sm, tuple(rng.uniform(0, 25) for _ in range(slices))))
 
 
 def _tlbs_at_l2(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:

@@ -66,8 +66,7 @@ def full_waves(trial: Trial) -> Iterator[Advice]:
     else:
         text = f"Use a grid of {whole} blocks with less work per block, or {capacity} blocks and a grid-stride loop"
         evidence = f"upper limit: {blocks}/{whole} of the predicted time of {whole} blocks, without their start-up"
-    gain = trial.gain(start + time * blocks / whole)
-    yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
+    yield Advice(text=text, gain=trial.gain(start + time * blocks / whole), is_limit=True, evidence=evidence)
 
 
 def smaller_blocks(trial: Trial) -> Iterator[Advice]:

@@ -63,8 +63,7 @@ def fewer_barriers(trial: Trial) -> Iterator[Advice]:
     if barriers:
         text = f"Use fewer barriers ({trial.places(barriers)}) or smaller blocks"
         evidence = f"{sum(barriers.values()):.3g} barriers per warp; upper limit: without barriers"
-        gain = trial.gain_of(trial.without(barriers))
-        yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
+        yield Advice(text=text, gain=trial.gain_of(trial.without(barriers)), is_limit=True, evidence=evidence)
 
 
 def _name(program: Program, index: int) -> str:

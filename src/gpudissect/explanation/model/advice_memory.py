@@ -91,8 +91,7 @@ def _strides(trial: Trial, index: int) -> tuple[Ints, Ints, NDArray[np.float64]]
     offsets = np.concatenate([trace.offsets[at] for trace, at in traces])
     request, lane = np.nonzero(is_active)
     pairs = np.flatnonzero(request[1:] == request[:-1])
-    strides = np.diff(offsets[request, lane])[pairs] / np.diff(lane)[pairs]
-    return is_active.sum(axis=1), request[pairs], strides
+    return is_active.sum(axis=1), request[pairs], np.diff(offsets[request, lane])[pairs] / np.diff(lane)[pairs]
 
 
 def _is_scattered(trial: Trial, index: int) -> bool:
@@ -145,8 +144,7 @@ def reuse_in_block(trial: Trial) -> Iterator[Advice]:
     text = f"Keep data of {trial.places(better)} in shared memory or registers: each block loads the same data again"
     bytes_now, bytes_first = map(format_bytes_rounded, loaded)
     evidence = f"{bytes_now} from the L2, of which {bytes_first} are first loads; upper limit: only first loads"
-    gain = trial.gain_from(before.nanoseconds, after)
-    yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
+    yield Advice(text=text, gain=trial.gain_from(before.nanoseconds, after), is_limit=True, evidence=evidence)
 
 
 def combined_atomics(trial: Trial) -> Iterator[Advice]:

@@ -4,12 +4,7 @@ import math
 from collections.abc import Iterator
 
 from gpudissect.explanation.listing import address_of, source_of
-from gpudissect.explanation.model.occupancy import (
-    SHARED_UNIT,
-    l1_beside,
-    limited_blocks,
-    shared_of_block,
-)
+from gpudissect.explanation.model.occupancy import SHARED_UNIT, l1_beside, limited_blocks, shared_of_block
 from gpudissect.explanation.model.predict import Prediction
 from gpudissect.explanation.model.requests import SECTOR
 from gpudissect.explanation.model.trial import Trial
@@ -77,8 +72,7 @@ def fewer_blocks(trial: Trial) -> Iterator[Advice]:
     for blocks in {max(1, round(share * trial.resident)) for share in TRIED}:
         limit = limited_blocks(card, trial.resident, shared, blocks) if blocks < busiest else None
         if limit is not None:
-            l1 = l1_beside(card, limit[0])
-            found = trial.assessment.predict(blocks, largest_carveout=False, l1_bytes=l1)
+            found = trial.assessment.predict(blocks, largest_carveout=False, l1_bytes=l1_beside(card, limit[0]))
             tried[blocks] = (found, *limit)
     if not tried:
         return

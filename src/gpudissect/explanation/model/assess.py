@@ -23,13 +23,7 @@ from gpudissect.explanation.model.retries import mean_passes, retried_accesses, 
 from gpudissect.explanation.model.sample import Sample
 from gpudissect.explanation.model.sm.engine import Step
 from gpudissect.explanation.model.steps import steps_of
-from gpudissect.explanation.model.traffic import (
-    Accessed,
-    SampledWarp,
-    Traffic,
-    after_l1,
-    with_l2,
-)
+from gpudissect.explanation.model.traffic import Accessed, SampledWarp, Traffic, after_l1, with_l2
 from gpudissect.explanation.model.walk import Path, walk
 from gpudissect.explanation.packing import DamagedProfileError
 from gpudissect.explanation.profile import Profile
@@ -254,8 +248,7 @@ def facts_of(profile: Profile, card: Card) -> Facts:
     warps = []
     for warp in profile.warps:
         shares_sm = (warp.block - first) % profile.gpu.sm_count == 0
-        block = order.setdefault(warp.block, len(order)) if shares_sm else -1
-        warps.append(SampledWarp(block, warp.trace()))
+        warps.append(SampledWarp(order.setdefault(warp.block, len(order)) if shares_sm else -1, warp.trace()))
     recorded = sum(warp.accesses for warp in profile.warps)
     return Facts(
         blocks=profile.launch.blocks,

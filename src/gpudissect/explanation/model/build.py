@@ -62,8 +62,7 @@ def explain_profile(
         raise DamagedProfileError("counts", "is empty")
     facts, module = facts_of(profile, card), parse_ptx(profile.ptx())
     program = disassembled.result() if disassembled else read_program(*profile.machine_code())
-    addresses = (instruction.address for instruction in program.instructions)
-    sources = sources_of(module, program.lines, addresses)
+    sources = sources_of(module, program.lines, (instruction.address for instruction in program.instructions))
     assessment = assess(program, module, facts, card)
     ran_here = profile.gpu.name == card.name
     notes = _notes(profile, card) + _assumed(assessment)
@@ -74,8 +73,7 @@ def explain_profile(
 def explain_given(program: Program, launch: Launch, counts: MachineCounts, results: Sequence[Result]) -> Explanation:
     """What limits a launch that never ran, with counts that were given. Raises `UsageError` as `explain_profile`."""
     sources = Sources(program.lines)
-    assessment = assess_given(program, launch, counts, card_of(*results))
-    found = build(assessment, launch, sources, notes=[NOTE])
+    found = build(assess_given(program, launch, counts, card_of(*results)), launch, sources, notes=[NOTE])
     curve = tuple(map(_with_wide_bracket, found.curve))
     changes = {"curve": curve, "point": _with_wide_bracket(found.point), "counts": "given"}
     changes |= {"active_threads": launch.threads_per_block / launch.warps_per_block}

@@ -23,17 +23,14 @@ def contiguous_traffic(program: Program) -> tuple[Traffic, dict[int, int]]:
     A load of 4 bytes is a request of one line, four sectors. All of device memory come from there; local memory is in
     the L1.
     """
-    places = [index for index, use in enumerate(program.uses) if _is_access(use)]
+    uses = enumerate(program.uses)
+    places = [n for n, each in uses if each.access in _KINDS and each.space in _SPACES and each.bytes is not None]
     accesses = [_accessed(index, program.uses[index]) for index in places]
     traffic = Traffic(accesses, [SampledWarp(_NO_SM, _trace(accesses))])
     for number, access in enumerate(accesses):
         if access.space == "local":
             traffic.outside[number] = replace(traffic.outside[number], in_sm=1.0, in_l2=1.0)
     return traffic, {place: number for number, place in enumerate(places)}
-
-
-def _is_access(use: Use) -> bool:
-    return use.access in _KINDS and use.space in _SPACES and use.bytes is not None
 
 
 def _accessed(index: int, use: Use) -> Accessed:

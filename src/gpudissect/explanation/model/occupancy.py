@@ -31,8 +31,7 @@ class Occupancy:
 
 def shared_of_block(kernel: Kernel, dynamic: int, card: Card) -> int:
     """Bytes of shared memory that a block takes, with those that the system reserves."""
-    used = kernel.shared_bytes + dynamic
-    return -(-used // SHARED_UNIT) * SHARED_UNIT + card.reserved_shared
+    return -(-(kernel.shared_bytes + dynamic) // SHARED_UNIT) * SHARED_UNIT + card.reserved_shared
 
 
 def occupancy_of(kernel: Kernel, threads: int, dynamic: int, card: Card) -> Occupancy:

@@ -44,8 +44,7 @@ def reads_of(instructions: tuple[Instruction, ...]) -> tuple[Reads, ...]:
         twice = [slots[slot] for slot in _FACTORS if slots.get(slot)] if _is_wide(instruction) else []
         reused = {name for slot, name in slots.items() if name and kept.get(slot) == name}
         plain = _by_bank([*names, *twice])
-        after = _by_bank([name for name in (*names, *twice) if name not in reused])
-        found.append(Reads(*plain, *after))
+        found.append(Reads(*plain, *_by_bank([name for name in (*names, *twice) if name not in reused])))
         kept = {slot: name for slot, name in slots.items() if name and instruction.reuse >> slot & 1}
     return tuple(found)
 

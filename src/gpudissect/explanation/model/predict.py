@@ -136,7 +136,8 @@ def predict(
     steps = steps_of(program, costs, requests, card, sample.events, bare)
     written, moved = _traffic(program, requests, path)
     sm = sm_of(card, written / moved if moved else 0.0, l1_lines)
-    length = max(1, int(path.length + path.share * _lookups(requests, path) / 1.5))
+    lookups = sum(path.executed[index] * each.lines for index, each in requests.items() if each.access is not None)
+    length = max(1, int(path.length + path.share * float(lookups) / 1.5))
     affordable = max(MIN_WAVES * resident, MAX_ISSUES // (length * launch.warps_per_block))
     simulated = min(-(-launch.blocks // card.sms), affordable)
     scales = _traffic_scales(path) if path.missing_iterations else None
@@ -177,11 +178,6 @@ def _limiter(bounds: Mapping[str, float], nanoseconds: float) -> str:
     return best if bounds[best] >= LIMITING[best] * nanoseconds else "latency"
 
 
-def _lookups(requests: Mapping[int, Requests], path: Path) -> float:
-    """Lines that a warp looks up in the simulated L1."""
-    return float(sum(path.executed[index] * each.lines for index, each in requests.items() if each.access is not None))
-
-
 def _cycles(found: Run, blocks: float) -> float:
     """Cycles of `blocks` of an SM: those of the run, extrapolated at the rate of the second half."""
     simulated = found.ends.size
@@ -211,16 +207,14 @@ def _partial_wave(sm: Sm, work: Work, launch: Launch, card: Card, found: Run) ->
         return 1.0
     alone = replace(sm, l2_bytes=more * sm.l2_bytes, dram_bytes=more * sm.dram_bytes)
     last = run(alone, replace(work, resident=max_blocks, blocks=max_blocks)).cycles
-    start = float(free[blocks == max_blocks, max_blocks - 1].max())
-    return max(1.0, (start + last) / found.cycles)
+    return max(1.0, (float(free[blocks == max_blocks, max_blocks - 1].max()) + last) / found.cycles)
 
 
 def _taken(card: Card, ends: NDArray[np.int64], resident: int, left: int) -> tuple[Floats, NDArray[np.int64]]:
     """When places of each SM are free as blocks end, shape (SMs, `resident`); of `left` blocks, how many each takes."""
     spread = min(max(0.0, card.values.get(("hiding", "load_imbalance"), IMBALANCE) - 1), 1.0) / 2
     free = np.outer(1 + np.linspace(-spread, spread, card.sms), np.sort(ends)[-resident:])
-    taken = np.argsort(free, axis=None, kind="stable")[:left] // resident
-    return free, np.bincount(taken, minlength=card.sms)
+    return free, np.bincount(np.argsort(free, axis=None, kind="stable")[:left] // resident, minlength=card.sms)
 
 
 def volkov(found: Prediction, latency: float, launch: Launch, card: Card) -> float:
@@ -229,8 +223,7 @@ def volkov(found: Prediction, latency: float, launch: Launch, card: Card) -> flo
     A block is replaced in every wave (VV16 s3.7).
     """
     waves = max(1.0, launch.blocks / (card.sms * found.resident))
-    replacement = _block_replacement(card) / card.clock_hz * 1e9
-    return max(waves * (latency + replacement), *found.bounds.values())
+    return max(waves * (latency + _block_replacement(card) / card.clock_hz * 1e9), *found.bounds.values())
 
 
 def roofline(found: Prediction) -> float:
@@ -268,8 +261,7 @@ def demand_of(steps: Sequence[Step], executed: Floats, sm: Sm) -> dict[str, Floa
     tags = requesting * [step.tag_interval for step in steps]
     demand["lsu"] = max(demand["lsu"], path * uses_lsu, tags * uses_lsu, key=np.sum)
     loaded = requesting * [1 - step.in_sm for step in steps] * [step.l2_bytes for step in steps] / sm.l2_bytes
-    written = requesting * [step.l2_written for step in steps] / sm.l2_bytes
-    demand["l2"] = max(loaded, written, key=np.sum)
+    demand["l2"] = max(loaded, requesting * [step.l2_written for step in steps] / sm.l2_bytes, key=np.sum)
     moved = requesting * [1 - step.in_l2 for step in steps] * [step.dram_bytes for step in steps]
     return demand | {"memory": moved / sm.dram_bytes}
 

@@ -46,8 +46,7 @@ def contention_of(
 ) -> Contention:
     """The contention of requests of shape (requests, 32). `warps`: number of the warp of each, shape (requests,)."""
     rows = np.nonzero(is_active)[0]
-    words = (addresses[is_active] // np.uint64(size)).astype(np.int64)
-    first, of = distinct_rows(rows, words)
+    first, of = distinct_rows(rows, (addresses[is_active] // np.uint64(size)).astype(np.int64))
     max_lanes = np.zeros(len(addresses), dtype=np.int64)
     np.maximum.at(max_lanes, rows[first], np.bincount(of))
     lanes = is_active.sum(axis=1)

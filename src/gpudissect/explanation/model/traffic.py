@@ -110,7 +110,8 @@ class Traffic:
                 self.values[index] = float(distinct(group.addresses, group.lanes, 1, 1).mean())
                 continue
             group = _converged(group) if index in diverged else group
-            group = _reduce_to_first_lanes(group) if index in combined else group
+            if index in combined:  # only the first active lane requests
+                group = replace(group, lanes=group.lanes & (np.cumsum(group.lanes, axis=1) == 1))
             self.outside[index] = _without_cache(group, blocks, merged=index in retried)
             if index in retried:
                 self.contention[index] = contention_of(group.addresses, group.lanes, group.access.size, group.warps)
@@ -131,15 +132,13 @@ class Traffic:
         self.outside |= {index: _without_cache(_contiguous(accesses[index]), blocks) for index in self.assumed}
         self._rows = np.concatenate(parts) if parts else np.zeros((0, 6), dtype=np.int64)
         self._blocks = blocks
-        rows = np.concatenate([self._rows, *written])
-        self.sample = sample_of(rows, blocks, len(accesses), LINE // SECTOR)
+        self.sample = sample_of(np.concatenate([self._rows, *written]), blocks, len(accesses), LINE // SECTOR)
 
     @cached_property
     def new_to_block(self) -> dict[int, float]:
         """Share of the sectors that each load requests and that no sampled warp of its block has loaded before."""
         rows = self._rows[np.argsort(self._rows[:, 3], kind="stable")]
-        block = block_numbers(self._blocks)[rows[:, 2]]
-        first, _ = distinct_rows(block, rows[:, 4])
+        first, _ = distinct_rows(block_numbers(self._blocks)[rows[:, 2]], rows[:, 4])
         requested, new = (np.bincount(each, minlength=1) for each in (rows[:, 0], rows[first, 0]))
         return {index: new[index] / requested[index] for index in np.flatnonzero(requested[: new.size]).tolist()}
 
@@ -306,11 +305,6 @@ def _converged(group: _Group) -> _Group:
     active_lanes = np.zeros(addresses.shape, dtype=np.bool_)
     active_lanes[of, lanes] = True
     return replace(group, addresses=addresses, lanes=active_lanes, warps=group.warps[rows][first], positions=positions)
-
-
-def _reduce_to_first_lanes(group: _Group) -> _Group:
-    """The requests, reduced to their first active lane."""
-    return replace(group, lanes=group.lanes & (np.cumsum(group.lanes, axis=1) == 1))
 
 
 def _addresses(trace: Trace, at: NDArray[np.int64]) -> NDArray[np.uint64]:

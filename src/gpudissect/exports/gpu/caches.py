@@ -137,8 +137,7 @@ def _line_and_fetch(readings: Readings, element: str) -> tuple[Entry, Entry]:
     line, fetch = (_power_of_two(readings, element, name) for name in ("line_size", "fetch_granularity"))
     if line is None:
         if fetch is None:
-            sizes = (ASSUMED_LINE, ASSUMED_FETCH)
-            line, fetch = (assumed(size, f"not found; {size} B taken") for size in sizes)
+            line, fetch = (assumed(size, f"not found; {size} B taken") for size in (ASSUMED_LINE, ASSUMED_FETCH))
             return line, fetch
         line = assumed(fetch["value"], "not found; as large as what one miss fetches")
     size = line["value"]
@@ -191,7 +190,8 @@ def _partition(readings: Readings) -> Entries | None:
         return None
     line = _line_and_fetch(readings, "l2")[0]["value"]
     count = _partition_count(readings)
-    home: Entries = {"home": assumed(list(_home_bits(line)), "which bits select the partition was not measured")}
+    bits = dict.fromkeys(max(bit, line.bit_length() - 1) for bit in ASSUMED_HOME_BITS)
+    home: Entries = {"home": assumed(list(bits), "which bits select the partition was not measured")}
     if count > PARTITION_COUNT:
         granule = -(-ASSUMED_GRANULE // line) * line
         home = {"count": assumed(count, "capacity by segment_size"), "granule": assumed(granule, "not measured")}
@@ -204,10 +204,6 @@ def _partition(readings: Readings) -> Entries | None:
     if near is not None and far is not None and far >= near:
         table["far_memory_penalty"] = readings.sum(far, -near, "far_latency less near_latency of memory")
     return table
-
-
-def _home_bits(line: int) -> dict[int, None]:
-    return dict.fromkeys(max(bit, line.bit_length() - 1) for bit in ASSUMED_HOME_BITS)
 
 
 def _partition_count(readings: Readings) -> int:
@@ -260,8 +256,7 @@ def _entries_and_page(readings: Readings, level: str) -> tuple[Entry | None, Ent
     if entries is None and page is not None and reach is not None:
         entries = assumed(min(max(1, reach // page["value"]), MAX_ENTRIES), "follows from reach and page size")
     elif page is None and entries is not None and reach is not None:
-        largest = max(1, reach // entries["value"])
-        page = assumed(1 << largest.bit_length() - 1, "follows from reach and entries")
+        page = assumed(1 << max(1, reach // entries["value"]).bit_length() - 1, "follows from reach and entries")
     return entries, page
 
 

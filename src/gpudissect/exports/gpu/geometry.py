@@ -100,8 +100,7 @@ def contiguous_lines(table: dict[str, Any], ways: Sequence[int], line_size: int)
         return None
     by_set = np.argsort(numbers, kind="stable")
     earlier = np.arange(numbers.size) - np.searchsorted(numbers[by_set], numbers[by_set])  # lines of the same set
-    overflowing = by_set[earlier >= np.asarray(ways)[numbers[by_set]]]
-    return int(overflowing.min(initial=numbers.size))
+    return int(by_set[earlier >= np.asarray(ways)[numbers[by_set]]].min(initial=numbers.size))
 
 
 def replacement_policy(name: str | None, ways: Sequence[int]) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ MIN_SHARE_GAP = 0.05  # between the hit shares of single and double
 MAX_BELOW_DOUBLE = 0.6  # of that gap: pairs further below the share of double are not explained by full sets
 MAX_DEVIATION = 0.3  # of that gap: pairs must come this close to either share
 MAX_LOG_ODDS = 60.0
-MIN_DEVIATIONS = 2.0
+MIN_DEVIATIONS = 4.0
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,7 @@ def fetch_granularity(seconds: SecondAccesses, hit_max: int) -> Granularity:
 def fastest_misses(seconds: SecondAccesses, granularity: Granularity) -> Array | None:
     """Cycles of second accesses at the distance beyond all that was fetched at which they are fastest."""
     reach = max(granularity.fetch or 0, granularity.ahead or 0)
-    sides = (seconds.before, seconds.after)
-    missing = [side[d] for side in sides for d in side if reach and d >= reach]
+    missing = [side[d] for side in (seconds.before, seconds.after) for d in side if reach and d >= reach]
     return min(missing, key=lambda cycles: float(np.median(cycles)), default=None)
 
 

@@ -91,8 +91,7 @@ def geometric_distance(rows: Sequence[Array]) -> NDArray[np.float64]:
 
 def geometric_angle(rows: Sequence[Array]) -> NDArray[np.float64]:
     """The angle of each row of cycles to the vector of ones, in radians (MT22 s3.3.2). Shape (rows,)."""
-    cosines = [row.mean() / np.sqrt(np.mean(row.astype(float) ** 2)) for row in rows]
-    return np.arccos(np.minimum(cosines, 1.0))
+    return np.arccos(np.minimum([row.mean() / np.sqrt(np.mean(row.astype(float) ** 2)) for row in rows], 1.0))
 
 
 def optimal_split(series: NDArray[np.float64]) -> int:

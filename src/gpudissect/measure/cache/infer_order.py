@@ -67,7 +67,8 @@ class OrderFit:
         An order with an unknown start is written from where it is smallest. All ways in turn are FIFO, from any start,
         once each was replaced.
         """
-        order = self.order if self.restarts else _smallest_rotation(self.order)
+        rotations = ((*self.order[start:], *self.order[:start]) for start in range(len(self.order)))
+        order = self.order if self.restarts else min(rotations)
         if order == tuple(range(1, ways + 1)):
             return Policy(PolicyKind.FIFO)
         return Policy(PolicyKind.ORDER, order=order)
@@ -75,19 +76,13 @@ class OrderFit:
 
 def predict_order(order: Sequence[int], ways: int, lines: Array, start: int = 0) -> Outcomes:
     """Outcomes of accesses to a cold set whose first victim is that at place `start` of the order."""
-    rotated = (*order[start:], *order[:start])
-    return predict_policy(Policy(PolicyKind.ORDER, order=rotated), ways, lines)
+    return predict_policy(Policy(PolicyKind.ORDER, order=(*order[start:], *order[:start])), ways, lines)
 
 
 def find_start(order: Sequence[int], ways: int, observed: Observation, misread: float) -> int:
     """The likeliest place in the order of the first victim of a run; the first of equals."""
     run = _Run.of(observed, ways, misread)
     return int(np.argmax([run.score(order, start) for start in range(len(order))]))
-
-
-def _smallest_rotation(order: Sequence[int]) -> tuple[int, ...]:
-    """The rotation of an order that is first in numerical order."""
-    return min(tuple((*order[start:], *order[:start])) for start in range(len(order)))
 
 
 def fit_order(runs: Sequence[Observation], ways: int, misread: float, rival: float) -> OrderFit | None:
@@ -288,9 +283,7 @@ def _without_restarts(
                 continue
             order = found[:period]
             scores = np.array([[run.score(order, start) for start in range(period)] for run in runs])
-            cost = period * log(ways) + (len(runs) - 1) * log(period)
-            lead = float(scores.max(axis=1).sum()) - cost - rival
+            lead = float(scores.max(axis=1).sum()) - (period * log(ways) + (len(runs) - 1) * log(period)) - rival
             if lead >= MIN_LEAD_NATS and (best is None or lead > best.lead):
-                starts = tuple(scores.argmax(axis=1).tolist())
-                best = OrderFit(order, starts, lead, len(victims) / period)
+                best = OrderFit(order, tuple(scores.argmax(axis=1).tolist()), lead, len(victims) / period)
     return best

@@ -86,8 +86,7 @@ def predict(kind: PolicyKind, ways: int, lines: Array) -> Outcomes:
 
 def predict_policy(policy: Policy, ways: int, lines: Array) -> Outcomes:
     """As `predict`, of a policy with parameters."""
-    one_set = Cache((ways,), 32, 32, Index(IndexKind.MODULO), policy)
-    return CacheModel(one_set).access_many(lines * 32)
+    return CacheModel(Cache((ways,), 32, 32, Index(IndexKind.MODULO), policy)).access_many(lines * 32)
 
 
 def log_likelihood(predicted: Outcomes, observed: Outcomes, misread: float) -> float:
@@ -179,8 +178,7 @@ def rank_candidates(runs: Sequence[Observation], ways: int, misread: float) -> R
     }
     scores[PolicyKind.RANDOM.value] = sum(random_log_likelihood(run, ways, misread) for run in runs)
     ranked = sorted(scores.items(), key=lambda item: -item[1])
-    lead = ranked[0][1] - ranked[1][1] if len(ranked) > 1 else float("inf")
-    return Ranking(dict(ranked), ranked[0][0], lead)
+    return Ranking(dict(ranked), ranked[0][0], ranked[0][1] - ranked[1][1] if len(ranked) > 1 else float("inf"))
 
 
 @dataclass(frozen=True)

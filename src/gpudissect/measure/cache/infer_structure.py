@@ -70,8 +70,7 @@ def rows_from(null: Iterable[int], bits: int) -> tuple[int, ...]:
     """Rows of the linear index over `bits` bits whose null space is spanned by `null`, in reduced form."""
     pivots = {vector.bit_length() - 1: vector for vector in _echelon_basis(null)}
     free = [bit for bit in range(bits) if bit not in pivots]
-    rows = [(1 << f) | sum(1 << p for p, vector in pivots.items() if vector >> f & 1) for f in free]
-    return reduced(rows)
+    return reduced([(1 << f) | sum(1 << p for p, vector in pivots.items() if vector >> f & 1) for f in free])
 
 
 def null_space(members: Array, count: int) -> tuple[int, ...] | None:

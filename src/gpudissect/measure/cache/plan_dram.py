@@ -102,8 +102,7 @@ def few_pages_plan(bench: Bench, known: Known) -> Plan:
 
 def wide_dram_plan(bench: Bench, known: Known) -> Plan:
     """Latency over a footprint much larger than the L2, TLB misses included."""
-    l2 = known[capacity_of("l2")] or 0
-    span = min(max(WIDE_SPAN_IN_L2_SIZES * l2, MIN_WIDE_SPAN), MAX_WIDE_SPAN)
+    span = min(max(WIDE_SPAN_IN_L2_SIZES * (known[capacity_of("l2")] or 0), MIN_WIDE_SPAN), MAX_WIDE_SPAN)
     latency = yield from _cold_latency(("dram", "wide_latency"), span, None, bench)
     return Outcome((latency,))
 

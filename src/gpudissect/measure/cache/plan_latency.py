@@ -150,8 +150,7 @@ def _resident_chains(level: Level) -> ChainPair:
     inside = [size for size in sizes if size * 2 <= sizes[-1]]
     size = (inside or sizes)[-1]
     if not level.nearest:
-        shorter = (size // 2 // finest, finest) if size // 2 in sizes else None
-        return ChainPair(size // finest, finest, shorter)
+        return ChainPair(size // finest, finest, (size // 2 // finest, finest) if size // 2 in sizes else None)
     if size == sizes[0] or size // finest < MAX_LINKS:
         return chains_over(size, level.path.word)
     return chains_over(size, finest)
@@ -231,8 +230,7 @@ def timer_plan(bench: Bench, known: Known) -> Plan:
     sizes = (TIMER_BYTES, TIMER_BYTES // 2)
     whole, half = (footprint(size, path.word, bench.seed_for("timer", size)) for size in sizes)
     lap_chases = [replace(lap_chase(path, order), laps=TIMER_LAPS) for order in (whole, half)]
-    single = Chase(path=path, order=half, timing=Timing.EACH, warmup=WARMUP_LAPS, laps=1)
-    traces = yield [single, *lap_chases]
+    traces = yield [Chase(path=path, order=half, timing=Timing.EACH, warmup=WARMUP_LAPS, laps=1), *lap_chases]
     latency = lap_latency(traces[1].cycles, whole.count, traces[2].cycles, half.count)
     if np.ptp(traces[1].cycles) > MAX_LAP_SPREAD * whole.count:  # something delays loads now and then: shorter laps
         size = MAX_LINKS * path.word

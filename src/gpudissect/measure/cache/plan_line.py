@@ -70,7 +70,19 @@ def line_plan(element: str, bench: Bench, known: Known) -> Plan:
     competing = (yield from prober.crowd()) if level.behind is not None else None
     if competing is None:
         return Outcome((fetch_estimate, _fetch_as_line(level, fetch)), Lines(fetch, None, slower=prober.slower))
-    line, certainty = yield from _widest_line(prober, prober.touched_words(competing[0]), *competing)
+    touched = prober.touched_words(competing[0])
+    try:
+        if len(touched) == 1 and (yield from _treats_once_differently(prober, *competing)):
+            if fetch < 2 * DISTANT_WORDS * level.path.word:
+                reason = (
+                    f"lines touched once seem to be held in greater number, and {fetch} B have too few words for two"
+                )
+                estimates = without(Status.AMBIGUOUS, element, reason, "line_size", low=fetch, evidence=prober.evidence)
+                return Outcome((fetch_estimate, *estimates), Lines(fetch, None, slower=prober.slower), prober.series)
+            touched, competing = yield from _touched_twice(prober, competing[0])
+    except StopEarly:  # a recording without these chains
+        pass
+    line, certainty = yield from _widest_line(prober, touched, *competing)
     if certainty is None or certainty < MIN_CERTAINTY:
         status, low = Status.AMBIGUOUS, fetch
         reason = "a second word at some distance neither clearly costs another line nor clearly does not"
@@ -96,22 +108,13 @@ def _widest_line(
     Blocks are widened until a second granule in them costs another line. A pair of granules either costs no more than
     one of them: then the line is as wide as the pair can be apart without a change. Or it costs twice as much. Where
     every granule is touched twice, that is two lines. Otherwise it may also be how the cache treats a line touched
-    twice. Then pairs of pairs decide; or, if pairs hit more often than twice as many blocks, but less often than one
-    granule of them, granules touched twice.
-
-    `touched` are the words of a granule that are touched.
+    twice, and pairs of pairs decide. `touched` are the words of a granule that are touched.
     """
-    fetch, word, certainty = prober.fetch, prober.level.path.word, 1.0
+    fetch, certainty = prober.fetch, 1.0
     offsets, line = touched, fetch
     for width in (2 * fetch << i for i in range(MAX_LINE_DOUBLINGS)):
         words = (*offsets, *(width // 2 + offset for offset in offsets))
         pairs = yield from prober.probe(count, width, words, PROBES)
-        is_between = hits_more_often(pairs, double) and hits_more_often(single, pairs)
-        if is_between and width == 2 * fetch and len(touched) == 1 and fetch >= 2 * DISTANT_WORDS * word:
-            try:
-                return (yield from _widest_line_touched_twice(prober, count))
-            except StopEarly:  # a recording without these chains
-                pass
         prober.compared.append((width // 2, (pairs, single, double)))
         one_line = same_line_probability(pairs, single, double)
         certainty = min(certainty, max(one_line, 1 - one_line))
@@ -127,12 +130,25 @@ def _widest_line(
     return line, None
 
 
-def _widest_line_touched_twice(prober: _Prober, count: int) -> Ask[tuple[int, float | None]]:
-    """As `_widest_line`, two words of every granule touched: in short chains with more words between them."""
+def _treats_once_differently(prober: _Prober, count: int, single: Hits, double: Hits) -> Ask[bool]:
+    """Whether granules touched once are held in greater number: so it seems from pairs, each touched once.
+
+    Pairs then hit more often than twice as many blocks and less often than one granule of them, or half as many pairs
+    more often than as many granules.
+    """
+    width = 2 * prober.fetch
+    pairs = yield from prober.probe(count, width, (0, prober.fetch), PROBES)
+    half = yield from prober.probe(count // 2, width, (0, prober.fetch), PROBES)
+    is_between = hits_more_often(pairs, double) and hits_more_often(single, pairs)
+    return is_between or (hits_more_often(single, pairs) and hits_more_often(half, single))
+
+
+def _touched_twice(prober: _Prober, count: int) -> Ask[tuple[tuple[int, ...], tuple[int, Hits, Hits]]]:
+    """Two words of every granule, in short chains with more words between them; so many blocks, and their hits."""
     words = (0, DISTANT_WORDS * prober.level.path.word)
     single = yield from prober.probe(count, prober.fetch, words, PROBES)
     double = yield from prober.probe(2 * count, prober.fetch, words, PROBES)
-    return (yield from _widest_line(prober, words, count, single, double))
+    return words, (count, single, double)
 
 
 def recount_lines(level: Level, line: int, count: int, bench: Bench) -> Ask[Lines]:

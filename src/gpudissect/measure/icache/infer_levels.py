@@ -160,8 +160,7 @@ def skip_fixed_penalty(curve: Curve, line: int, rise: Rise) -> Rise:
     if min_capacity <= rise.overflows:
         return rise
     penalty = float(excess[climb[0]])
-    constant = excess[climb] <= (1 + PENALTY_TOLERANCE) * penalty
-    last = int(np.argmin(constant))
+    last = int(np.argmin(excess[climb] <= (1 + PENALTY_TOLERANCE) * penalty))
     if last == 0:  # the first, or none
         return rise
     fits, overflows = curve.sizes[climb[last - 1 : last + 1]].tolist()

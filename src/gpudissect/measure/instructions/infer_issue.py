@@ -47,8 +47,7 @@ class Occupancy:
 
     def share_below(self, warps: float) -> float:
         """Share of the time with fewer warps (VV16 s5.8)."""
-        fewer = self.warps[:-1] < warps
-        return float(np.diff(self.cycles)[fewer].sum() / (self.cycles[-1] - self.cycles[0]))
+        return float(np.diff(self.cycles)[self.warps[:-1] < warps].sum() / (self.cycles[-1] - self.cycles[0]))
 
 
 @dataclass(frozen=True)
@@ -151,8 +150,7 @@ class Lifetimes:
         times = np.concatenate([self.begin[selected], self.end[selected]])
         steps = np.repeat([1, -1], selected.sum())
         cycles, index = np.unique(times, return_inverse=True)
-        changes = np.bincount(index, weights=steps).astype(np.int64)
-        return Occupancy(cycles - cycles[0], np.cumsum(changes))
+        return Occupancy(cycles - cycles[0], np.cumsum(np.bincount(index, weights=steps).astype(np.int64)))
 
 
 def median_duration(begin: Ints, end: Ints) -> float:

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from gpudissect.device_info import DeviceInfo, Origin
+from gpudissect.device_info import Origin
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.infer_confidence import TIMED
 from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT
@@ -47,7 +47,8 @@ SIMULATED = "simulated GPUs have no partitions of an L2 that count"
 def atomics_plan(instruction: Instruction, bench: Bench, known: Known) -> Plan:
     """Operations per cycle of the whole GPU."""
     element = instruction.value
-    if reason := why_unsupported(instruction, bench.info) or _why_simulated(bench.info):
+    is_simulated = Origin.SIMULATED in (bench.info.origin, bench.info.recorded_origin)
+    if reason := why_unsupported(instruction, bench.info) or (SIMULATED if is_simulated else None):
         return Outcome(without(Status.NOT_SUPPORTED, element, reason, *PATTERNS))
     warps = min(WARPS, max_warps(bench.info))
     block_size = block_size_of(warps, bench.info) or WARP_SIZE
@@ -66,10 +67,6 @@ def atomics_plan(instruction: Instruction, bench: Bench, known: Known) -> Plan:
     )
 
 
-def _why_simulated(info: DeviceInfo) -> str | None:
-    return SIMULATED if Origin.SIMULATED in (info.origin, info.recorded_origin) else None
-
-
 def _estimate(element: str, attribute: str, mixes: Sequence[Mix], traces: Sequence[Trace]) -> Estimate:
     """The rate from the longest SM's time of long runs less that of short ones."""
     spans = np.reshape([float(Lifetimes.of(trace).spans.max()) for trace in traces], (-1, 2))
@@ -77,8 +74,7 @@ def _estimate(element: str, attribute: str, mixes: Sequence[Mix], traces: Sequen
     if cycles.min() <= 0:
         (absent,) = without(Status.NOT_FOUND, element, "more instructions took no longer", attribute)
         return replace(absent, evidence=evidence)
-    operations = traces[0].sm.size * WARP_SIZE * (mixes[0].instructions - mixes[1].instructions)
-    rates = operations / cycles
+    rates = traces[0].sm.size * WARP_SIZE * (mixes[0].instructions - mixes[1].instructions) / cycles
     low, high = float(rates.min()) * (1 - MAX_CLOCK_DRIFT), float(rates.max()) * (1 + MAX_CLOCK_DRIFT)
     caveats = (WHERE[attribute], "all SMs at once")
     return found(element, attribute, float(np.median(rates)), low, high, TIMED, METHOD, evidence, caveats)

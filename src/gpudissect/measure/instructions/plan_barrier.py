@@ -78,8 +78,7 @@ def _shapes(info: DeviceInfo) -> dict[int, tuple[Mix, Mix]]:
     shapes = {}
     for warps in (each for each in BLOCK_WARPS if each <= largest):
         block = replace(plain, warps=warps, block_size=warps * WARP_SIZE)
-        blocks = min(max_warps(info) // warps, MAX_BLOCKS)
-        shapes[warps] = block, replace(block, warps=blocks * warps)
+        shapes[warps] = block, replace(block, warps=min(max_warps(info) // warps, MAX_BLOCKS) * warps)
     return shapes
 
 

@@ -116,8 +116,7 @@ def pairs_plan(bench: Bench, known: Known) -> Plan:
     }
     units = dict.fromkeys(("first alone", "second alone", "both"), "cycles")
     series = Series("issue", "cycles of a scheduler for a pair", columns, units, evidence)
-    estimates = _pair_estimates([str(each) for each in supported], times, pairs, evidence)
-    return Outcome(estimates, series=(series,))
+    return Outcome(_pair_estimates([str(each) for each in supported], times, pairs, evidence), series=(series,))
 
 
 def _pair_estimates(

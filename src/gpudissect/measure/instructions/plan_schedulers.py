@@ -69,8 +69,7 @@ def schedulers_plan(bench: Bench, known: Known) -> Plan:
     for each in supported:
         keys = [key for key in times if key[0] == each]
         rounds[each.value] = rounds_of([times[key] for key in keys], [durations[key] for key in keys])
-    result = schedulers_of(rounds)
-    return Outcome((_estimate(result, bench.info, evidence),), series=series)
+    return Outcome((_estimate(schedulers_of(rounds), bench.info, evidence),), series=series)
 
 
 def _most_warps(instruction: Instruction, info: DeviceInfo) -> int:

@@ -134,8 +134,7 @@ class LoopData:
         if alpha < math.inf:
             bounds.append(self.accesses.rate * (alpha + 1))
         if alpha > 0:
-            share = 1.0 if math.isinf(alpha) else alpha / (alpha + 1)
-            bounds.append(self.arithmetic.rate / share)
+            bounds.append(self.arithmetic.rate / (1.0 if math.isinf(alpha) else alpha / (alpha + 1)))
         return min(bounds)
 
     def warps_needed(self, alpha: float, share: float) -> WarpRange:

@@ -210,8 +210,7 @@ def oversubscription_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
         steps = np.unique(np.linspace(0, each.cycles.size - 1, MAX_STEPS).round().astype(int))
         rows += [(mix.waves, each.cycles[step], each.warps[step]) for step in steps]
     names, units = ("waves", "cycles", "warps"), {"cycles": "cycles"}
-    by_time = _table(kind, "occupancy against time", names, rows, units, evidence[:2])
-    return Outcome(series=(by_block, by_time))
+    return Outcome(series=(by_block, _table(kind, "occupancy against time", names, rows, units, evidence[:2])))
 
 
 def _table(

@@ -52,8 +52,7 @@ def prediction_plan(element: str, bench: Bench, known: Known) -> Plan:
     traces = yield [chase(order=Explicit(order), flush=level.alone) for order in orders]
     offsets = [np.tile(order, LAPS) for order in orders]
     predicted = [infer_agreement.predict_misses(cache, each) for each in offsets]
-    observed = [classify(trace.cycles, level.bounds) for trace in traces]
-    pairs = list(zip(predicted, observed, strict=True))
+    pairs = list(zip(predicted, [classify(trace.cycles, level.bounds) for trace in traces], strict=True))
     counts = infer_agreement.count_misses(element, pairs)
     shortfall = MISREAD_SHORTFALL if counts.possible == 1 else infer_agreement.RANDOM_SHORTFALL
     if not replacement.sure or counts.agreement >= counts.possible - shortfall:

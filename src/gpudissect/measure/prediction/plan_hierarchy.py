@@ -109,8 +109,7 @@ def path_model(path: Path, elements: tuple[str, ...], bench: Bench, known: Known
 
 def tlb_models(known: Known) -> tuple[TlbModel, ...]:
     """The TLBs whose policies were found, in the order of their look-ups."""
-    known_caches = [known[tlb_caches_to(element)] for element in TLBS]
-    deepest = max((caches or () for caches in known_caches), key=len)
+    deepest = max((caches or () for caches in [known[tlb_caches_to(element)] for element in TLBS]), key=len)
     levels = [(element, known[tlb_of(element)]) for element in TLBS]
     return tuple(
         TlbModel(element, cache, level.miss.cycles, level.miss.threshold)

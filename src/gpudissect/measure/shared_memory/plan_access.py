@@ -1,7 +1,6 @@
 """Time of accesses to shared memory and of loads that hit the L1, by the distance and width of lanes' words."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -39,8 +38,7 @@ def access_plan(instruction: Instruction, bench: Bench, known: Known) -> Plan:
     if instruction is Instruction.LDG:
         shapes += [(stride, WORD) for stride in ODD_STRIDES]
     block_size = block_size_of(WARPS, bench.info) or WARP_SIZE
-    body = (Step(instruction, COUNT),)
-    mix = partial(Mix, body=body, warps=WARPS, block_size=block_size, ilp=CHAINS, sms=1)
+    mix = partial(Mix, body=(Step(instruction, COUNT),), warps=WARPS, block_size=block_size, ilp=CHAINS, sms=1)
     mixes = [
         mix(stride=stride, width=width, iterations=iterations, repetition=repetition)
         for stride, width in shapes
@@ -85,7 +83,7 @@ def _passes(
     elif banks:
         named = " or ".join(f"{each.banks} of {each.width} B" for each in (fit.layout, *fit.rivals))
         reason = f"several layouts explain it as well: {named}"
-        estimates.append(replace(without(Status.AMBIGUOUS, "lsu", reason, "ldg_banks")[0], evidence=evidence))
+        estimates.append(without(Status.AMBIGUOUS, "lsu", reason, "ldg_banks", evidence=evidence)[0])
     return tuple(estimates)
 
 
@@ -97,7 +95,7 @@ def _lines(accesses: Sequence[StridedAccess], evidence: tuple[str, ...]) -> Esti
     slope = float(centred @ cycles / (centred @ centred))
     if slope < MIN_SLOPE:
         reason = "a load does not take longer for more lines"
-        return replace(without(Status.NOT_FOUND, "lsu", reason, "ldg_lines_per_cycle")[0], evidence=evidence)
+        return without(Status.NOT_FOUND, "lsu", reason, "ldg_lines_per_cycle", evidence=evidence)[0]
     residual = cycles - cycles.mean() - slope * centred
     error = 3 * float(np.sqrt(residual @ residual / (len(chosen) - 2) / (centred @ centred))) + MAX_CLOCK_DRIFT * slope
     method = f"{METHOD}; slope over odd strides of {ODD_STRIDES[0]} to {ODD_STRIDES[-1]} words"

@@ -49,8 +49,7 @@ def cluster_latency_plan(bench: Bench, known: Known) -> Plan:
         f"clusters of {len(ranks)} blocks; {_describe_ranks(latencies, long)}",
     )
     method = f"{METHOD}; median over the blocks of a cluster"
-    median = median_latency(others)
-    hit = latency_estimate("cluster", "hit_latency", median, method, evidence, TIMED, caveats)
+    hit = latency_estimate("cluster", "hit_latency", median_latency(others), method, evidence, TIMED, caveats)
     return Outcome((hit, *_near_and_far(others, evidence)))
 
 

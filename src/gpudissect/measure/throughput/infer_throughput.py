@@ -103,8 +103,7 @@ def rate_per_sm(
     unknown = np.isnan(elapsed)
     busy = np.where(unknown, typical, elapsed)
     longest = np.where(unknown, slowest, busy + step)
-    together = ~unknown & (slowest >= (1 - MAX_RAMP) * busy)
-    shortest = np.where(together, np.fmin(slowest, busy), busy)
+    shortest = np.where(~unknown & (slowest >= (1 - MAX_RAMP) * busy), np.fmin(slowest, busy), busy)
     shortest = np.where(unknown, busy, np.fmin(shortest, np.fmax(busy - step, 1.0)))
     return _median(per_sm / busy, per_sm / longest, per_sm / shortest)
 

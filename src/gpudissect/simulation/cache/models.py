@@ -276,8 +276,7 @@ class CacheModel:
             raise UsageError(f"addresses of this cache must be in {limits}, got {chain.min()}..{chain.max()}")
         levels = np.empty(chain.size, dtype=np.int8)
         for start in range(0, chain.size, CHUNK_ACCESSES):
-            part = levels[start : start + CHUNK_ACCESSES]
-            self._model.walk(Path.GLOBAL, chain, start, part, np.empty(0))
+            self._model.walk(Path.GLOBAL, chain, start, levels[start : start + CHUNK_ACCESSES], np.empty(0))
         return levels
 
     def reset(self, seed: int = 0) -> None:

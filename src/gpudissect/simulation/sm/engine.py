@@ -139,13 +139,11 @@ def run_long(processor: Processor, job: Job, max_instructions: int, seed: int = 
     The time of the rest follows from two runs, one twice as long as the other, by linear extrapolation over iterations:
     also for warps that run alone because others have ended.
     """
-    per_iteration = job.warps * job.chains * len(job.body)
-    half = max(MIN_ITERATIONS, max_instructions // per_iteration // 2)
+    half = max(MIN_ITERATIONS, max_instructions // (job.warps * job.chains * len(job.body)) // 2)
     if 2 * half >= job.iterations or job.blocks not in (None, job.warps // job.warps_per_block):
         return run(processor, job, seed)
     shorter, longer = (run(processor, replace(job, iterations=count), seed) for count in (half, 2 * half))
-    pace = (longer.end - shorter.end) / half
-    rest = np.rint(pace * (job.iterations - 2 * half)).astype(np.int64)
+    rest = np.rint((longer.end - shorter.end) / half * (job.iterations - 2 * half)).astype(np.int64)
     return Run(longer.begin, longer.end + rest, longer.samples)
 
 

@@ -67,8 +67,7 @@ def _lists(made: Comparison) -> Iterator[Markup]:
         rows = [(number, row) for number, row in enumerate(made.rows[:MAX_ROWS]) if row.outcome is kind]
         is_first = kind is Outcome.DIFFERENT
         if rows or is_first:
-            count = f" ({len(rows)})" if rows else ""
-            yield tag("h2", title + count, id="differing" if is_first else None)
+            yield tag("h2", title + (f" ({len(rows)})" if rows else ""), id="differing" if is_first else None)
         if rows:
             names = ("value", *map(letter, range(len(made.results))), "why")
             head = tag("tr", *(tag("th", name, scope="col", role="columnheader") for name in names), role="row")

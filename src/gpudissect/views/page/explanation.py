@@ -208,7 +208,6 @@ def _link(address: int, text: str) -> Markup:
 
 def _bar(share: float) -> Markup:
     """A share as a bar; the number stands beside it."""
-    width = round(BAR_SCALE * min(max(share, 0.0), 1.0), 1)
-    rect = tag("rect", width=width, height=10)
+    rect = tag("rect", width=round(BAR_SCALE * min(max(share, 0.0), 1.0), 1), height=10)
     box = f"0 0 {BAR_SCALE} 10"
     return tag("svg", rect, class_="share", viewBox=box, preserveAspectRatio="none", aria_hidden="true")

@@ -217,11 +217,9 @@ def _l2(values: _Values) -> list[Box]:
     if not size or values.number("l2", "capacity") < TWO_PARTITIONS * size:
         return [replace(box, latency=_latency("l2", values))]
     of_both = (values.text("l2", "capacity"), _TEXTS["miss_penalty"].format(""))  # a miss costs a mean of both
-    rest = [line for line in box.lines if not line.startswith(of_both)]
-    lines = [values.text("l2", "segment_size"), *rest]
+    lines = [values.text("l2", "segment_size"), *[line for line in box.lines if not line.startswith(of_both)]]
     near = Box(["L2, near partition"], lines, "l2", latency=_hit("near", values))
-    far = replace(near, titles=["L2, far partition"], latency=_hit("far", values), drop=FAR_DROP)
-    return [near, far]
+    return [near, replace(near, titles=["L2, far partition"], latency=_hit("far", values), drop=FAR_DROP)]
 
 
 def _hit(which: str, values: _Values) -> str:

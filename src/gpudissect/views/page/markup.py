@@ -64,8 +64,7 @@ def table(name: str, head: Iterable[str], rows: Iterable[Iterable[Child]]) -> Ma
 
 def scrolling(name: str | None, content: Markup) -> Markup:
     """A region that scrolls within its own width."""
-    role = "region" if name else None
-    return tag("div", content, class_="scroll", tabindex="0", role=role, aria_label=name)
+    return tag("div", content, class_="scroll", tabindex="0", role="region" if name else None, aria_label=name)
 
 
 def data(identity: str, value: Any) -> Markup:

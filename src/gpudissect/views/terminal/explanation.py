@@ -91,8 +91,7 @@ def screen(explanation: Explanation, width: int, *, is_plain: bool = False) -> l
 
 def _labelled(label: str, text: str, width: int, count: int) -> list[tuple[str, str]]:
     """At most `count` lines of text right of a label."""
-    room = max(20, width - len(label))
-    wrapped = textwrap.wrap(clean(text), room, max_lines=count, placeholder=" …")
+    wrapped = textwrap.wrap(clean(text), max(20, width - len(label)), max_lines=count, placeholder=" …")
     return [(label if n == 0 else " " * len(label), each) for n, each in enumerate(wrapped)]
 
 
@@ -119,8 +118,7 @@ def _chosen(curve: Sequence[Point], rows: int, best: Point | None) -> list[Point
     last, count = len(curve) - 1, max(2, min(rows, len(curve)))
     places = sorted({round(n * last / (count - 1)) for n in range(count)})
     if best is not None and (place := list(curve).index(best)) not in places:
-        inner = range(1, len(places) - 1) or range(1)
-        nearest = min(inner, key=lambda n: abs(places[n] - place))
+        nearest = min(range(1, len(places) - 1) or range(1), key=lambda n: abs(places[n] - place))
         places[nearest] = place
     return [curve[place] for place in places]
 

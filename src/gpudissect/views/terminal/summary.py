@@ -76,7 +76,7 @@ def _level_cells(level: Level, *, brief: bool) -> dict[str, str]:
         "line": _text(level.line),
         "sets x ways": _organization(level),
         "latency": "\n".join(f"{folded(each, unit=False)}{place}" for each, place in found),
-        "ns": "\n".join(_ns(each) for each, _ in found),
+        "ns": "\n".join("" if each.value_ns is None else f"{each.value_ns:.3g}" for each, _ in found),
         "bandwidth": _bandwidth(level),
         "agreement": "differs" if brief and agreement not in ("", "agrees", "overlaps") else agreement,
     }
@@ -89,10 +89,6 @@ def _text(finding: Finding | None) -> str:
 def _organization(level: Level) -> str:
     sets, ways = _text(level.sets), _text(level.ways)
     return f"{sets} x {ways}" if sets and ways else ""
-
-
-def _ns(finding: Finding) -> str:
-    return "" if finding.value_ns is None else f"{finding.value_ns:.3g}"
 
 
 def _bandwidth(level: Level) -> str:

@@ -61,8 +61,7 @@ def print_result(out: Console, result: Result, *, everything: bool = False, deta
         for line in hiding.lines(result, out.width, everything=everything):
             out.print(Text(clean(line)), soft_wrap=True)
     if not everything or out.is_terminal:
-        summary = summarize(result)
-        print_summary(out, summary, None if everything else result.prediction, details=everything)
+        print_summary(out, summarize(result), None if everything else result.prediction, details=everything)
     if everything:
         _print_findings(out, result)
     for note in (*(_notes(result) if everything else ()), *_warnings(result), *_left_out(result)):

@@ -184,8 +184,7 @@ def unrolled(mix: Mix) -> tuple[int, int, int]:
     conversions = sum(step.count for step in mix.body if step.instruction is Instruction.F2F)
     multiple = 1 + conversions % 2  # the loop begins with a single every time
     if mix.sampled:  # and with the load that is timed
-        loads = mix.loads // mix.iterations
-        multiple = math.lcm(multiple, mix.sampled // math.gcd(mix.sampled, loads))
+        multiple = math.lcm(multiple, mix.sampled // math.gcd(mix.sampled, mix.loads // mix.iterations))
     longest = (_MAX_FAST_LOOP if fast else _MAX_LOOP) // body
     longest = max(longest // multiple * multiple, multiple)
     if mix.iterations <= longest:

@@ -195,8 +195,7 @@ def run(sm: Sm, work: Work) -> Run:
     places = (np.zeros((warps, state.W_SIZE), dtype=np.int64), np.zeros((resident, state.B_SIZE), dtype=np.int64))
     kernel = (_rows(sm, work), path, _spans(work), job, *places, schedulers)
     entered = np.zeros((sm.schedulers, len(sm.shared_pipes), sm.depth))
-    queued = np.zeros((sm.schedulers, len(sm.shared_pipes)), dtype=np.int64)
-    units = (entered, queued, cores, last, counted)
+    units = (entered, np.zeros((sm.schedulers, len(sm.shared_pipes)), dtype=np.int64), cores, last, counted)
     simulate(
         state.State(
             _machine(sm),
