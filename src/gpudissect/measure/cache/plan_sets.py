@@ -44,8 +44,6 @@ from gpudissect.workload import Explicit
 ATTRIBUTES = ("sets", "ways", "index_function")
 MAX_LINES = 1 << 17  # of a cache; with more, group tests take too long
 MIN_INDEX_SPAN = 32 << 20  # bytes over which the index is tested: the reach of the smallest first TLB so far
-DISTANCES = (1, 2, 3, 4, 5, 7, 8, 16, 32)  # in lines: multiples of the number of sets, where there are few
-RANDOM_GROUPS, MAX_RANDOM_LINES = 256, 1 << 20  # of as many lines as a cache of one set has ways; lines in all
 CHECKS = 12  # of a candidate, each on other lines
 MIN_ACCESSES = 256  # of small chains at first: there are thousands of them
 ACCESSES_PER_LINE, MIN_MAX_ACCESSES = 10_000, 1 << 26
@@ -251,8 +249,6 @@ class _Finder:
         set taken for two, it does.
         """
         rng, full = self.tests.rng("check"), np.array(ways)
-        if full.size == 1 and not (yield from self._is_one_set(ways[0])):
-            return False
         sets = rng.permutation(full.size)[:CHECKS]
         one_full = [lines.sample(np.where(np.arange(full.size) == one, full, 1), rng) for one in sets]
         if not all((yield from self.tests.fit(one_full))):
@@ -266,22 +262,7 @@ class _Finder:
                     fits = yield from fits_by_set(lines, quotas, self.tests)
                     if np.any(fits[quotas > 0] == bool(extra)):
                         return False
-        return True
-
-    def _is_one_set(self, ways: int) -> Ask[bool]:
-        """Whether any lines fit, as many as one set has ways: all but one of many random groups, and at some distances.
-
-        Tags of several sets with room for less data look like one set until one of them gets too many.
-        """
-        rng, count = self.tests.rng("one set"), min(RANDOM_GROUPS, MAX_RANDOM_LINES // ways)
-        distances = [each for each in DISTANCES if each * ways <= 1 << self.bits]
-        groups = [np.arange(ways) * each for each in distances]
-        groups += [rng.choice(1 << self.bits, size=ways, replace=False) for _ in range(count)]
-        try:
-            fits = yield from self.tests.fit(groups)
-        except StopEarly:  # a recording without these chains
-            return True
-        return all(fits[: len(distances)]) and fits.count(False) <= 1
+        return full.size > 1 or (yield from self.tests.is_one_set(ways[0], 1 << self.bits))
 
 
 def _one_line_per_set(rows: tuple[int, ...], place: int, value: int) -> Array:

@@ -18,7 +18,7 @@ from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_policy import MISS, classify
 from gpudissect.measure.cache.infer_residency import Control, Fit, decide_by_line, decide_each
 from gpudissect.measure.cache.infer_structure import LinesBySet
-from gpudissect.measure.plan import Ask, Bench
+from gpudissect.measure.plan import Ask, Bench, StopEarly
 from gpudissect.trace import Array, Trace
 from gpudissect.workload import Bounds, Chase, Explicit, Order, Timing
 
@@ -31,6 +31,8 @@ COUNT_ROUNDS_LONG = 2  # ... after this many rounds
 LINE_LAPS, LINE_ROUNDS = 16, 5
 CONTROL_REPETITION = 1000
 FIRST_GROUPS = 64
+DISTANCES = (1, 2, 3, 4, 5, 7, 8, 16, 32)  # in lines: multiples of the number of sets, where there are few
+RANDOM_GROUPS, MAX_RANDOM_LINES = 256, 1 << 20  # of as many lines as a cache of one set has ways; lines in all
 WAYS_LAPS, MAX_WAYS_STEPS, MAX_RECORDS = 4, 64, 1 << 22
 
 
@@ -190,6 +192,21 @@ class ConflictTests:
         """A random generator, a new one each time."""
         self._generators += 1
         return self.bench.rng(purpose, self.test.level.element, self._generators)
+
+    def is_one_set(self, ways: int, span: int) -> Ask[bool]:
+        """Whether any `ways` lines below `span` fit: all but one of many random groups, and lines at some distances.
+
+        Tags of several sets with room for less data look like one set until one of them gets too many.
+        """
+        rng, count = self.rng("one set"), min(RANDOM_GROUPS, MAX_RANDOM_LINES // ways)
+        distances = [each for each in DISTANCES if each * ways <= span]
+        groups = [np.arange(ways) * each for each in distances]
+        groups += [rng.choice(span, size=ways, replace=False) for _ in range(count)]
+        try:
+            fits = yield from self.fit(groups)
+        except StopEarly:  # a recording without these chains
+            return True
+        return all(fits[: len(distances)]) and fits.count(False) <= 1
 
     def minimal_conflict(self, lines: Array) -> Ask[Array]:
         """The lines of the one set that gets one line too many; sorted. `lines` must overflow one set by one line.
