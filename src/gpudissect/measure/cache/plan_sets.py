@@ -102,7 +102,7 @@ def sets_plan(element: str, bench: Bench, known: Known) -> Plan:
                     lines = yield from recount_lines(level, lines.line, ways, attempt_bench)
                 revised = _revised_capacity(element, structure, count, lines)
                 try:
-                    if revised:
+                    if lines.resident is not None and revised:
                         revised = yield from _test_all_ways(revised[0], structure, count, test, attempt_bench)
                     if revised and revised[0].low != revised[0].high:
                         revised = yield from _test_piece(revised[0], count, lines.line, test, attempt_bench)
@@ -309,18 +309,22 @@ def _revised_capacity(element: str, structure: Structure, count: int, lines: Lin
     that protects lines accessed twice may also seem to hold too few: so that is never certain.
     """
     ways, resident = sum(structure.ways), lines.resident
+    if resident is None:  # nor is the line size known: the ways are those of what takes its place
+        size, caveat = (
+            count * structure.line,
+            f"{ways} lines fit if they are spread over all sets, {count} consecutive ones",
+        )
+        return (found(element, "capacity", size, size, size, DOUBTFUL, METHOD, structure.evidence, (caveat,)),)
     matches_ways, matches_piece = (
-        resident is not None and abs(resident.elements - total) <= 3 * resident.error + SIZE_TOLERANCE * total
-        for total in (ways, count)
+        abs(resident.elements - total) <= 3 * resident.error + SIZE_TOLERANCE * total for total in (ways, count)
     )
     certain = matches_ways and not matches_piece
     piece, whole = format_bytes(count * structure.line), format_bytes(ways * structure.line)
     caveat = f"a contiguous buffer fits up to {piece}: some sets are full before others"
     if not certain:
-        counted = f"about {resident.elements:.0f}" if resident else "an unknown number of"
         caveat = (
-            f"a contiguous buffer fits up to {piece}, sets x ways are {whole}, and {counted} lines resident at any one "
-            "time do not decide between them"
+            f"a contiguous buffer fits up to {piece}, sets x ways are {whole}, and about {resident.elements:.0f} lines "
+            "resident at any one time do not decide between them"
         )
     low, high = (ways, ways) if certain else sorted((count, ways))
     value, low, high = (total * structure.line for total in (count if matches_piece else ways, low, high))
