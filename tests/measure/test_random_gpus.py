@@ -1,0 +1,68 @@
+"""Random GPUs whose answers were once wrong at 0.95 or more: right now, or stated with less confidence."""
+
+from dataclasses import replace
+
+import pytest
+
+from gpudissect.device.simulated.gpu import SimulatedGpu
+from gpudissect.device.simulated.random_gpu import random_gpu
+from gpudissect.estimate import Status
+from gpudissect.measure.cache.infer_residency import Fit
+from gpudissect.measure.cache.residency_probe import ResidencyTest
+from gpudissect.measure.infer_confidence import DISTURBED, DOUBTFUL
+from gpudissect.measure.tlb.plan_sets import probability_to_fit
+from gpudissect.survey.run import OTHERS_USED_IT, run_survey
+from gpudissect.workload import Explicit
+from tests.support.driving import estimates, outcome
+from tests.support.one_cache import level
+
+
+@pytest.mark.parametrize("seed", [900029, 900083, 900130, 1200087])
+def test_a_line_that_takes_half_the_room_until_its_second_use_is_no_smaller_line(seed):
+    gpu = random_gpu(seed)
+    found = estimates(gpu, ["line.l1"], seed)["l1", "line_size"]
+    assert (found.value, gpu.hierarchy.caches["l1"].line) == (256, 256)
+
+
+def test_a_line_size_is_ambiguous_where_granules_have_too_few_words_to_be_touched_twice():
+    assert estimates(random_gpu(1200060), ["line.l1"], 1200060)["l1", "line_size"].status is Status.AMBIGUOUS
+
+
+@pytest.mark.parametrize("seed", [1000468, 1200087])
+def test_several_sets_with_room_for_less_than_their_tags_are_not_one_set(seed):
+    assert random_gpu(seed).hierarchy.caches["l1"].sets > 1
+    assert estimates(random_gpu(seed), ["sets.l1"], seed)["l1", "sets"].value is None
+
+
+def test_pages_that_the_first_tlb_holds_do_not_make_those_of_the_second_smaller():
+    found = estimates(random_gpu(900092), ["tlb.tlb_l2"], 900092)
+    assert (found["tlb_l2", "page_size"].value, found["tlb_l2", "entries"].value) == (16 << 20, 148)
+
+
+def test_a_capacity_that_unequal_sets_contradict_is_doubtful_if_the_line_is_not_known():
+    found = estimates(random_gpu(1100275), ["sets.texture"], 1100275)
+    assert found["texture", "line_size"].status is Status.AMBIGUOUS
+    assert found["texture", "capacity"].confidence == DOUBTFUL
+
+
+def test_scattered_pages_do_not_fit_in_sets_of_one_way():
+    """The birthday problem: 23 days of 365 differ with a probability of 0.49."""
+    assert probability_to_fit(23, 365, 1) == pytest.approx(0.49, abs=0.01)
+    assert probability_to_fit(201, 264, 1) < 1e-4 < probability_to_fit(201, 4, 66)
+
+
+def test_room_that_other_processes_may_take_is_stated_with_less_confidence():
+    gpu = random_gpu(900170)
+    alone = SimulatedGpu(gpu.hierarchy, spec="sim:test", name="test", noise=replace(gpu.noise, other_users=0))
+    for device, is_disturbed in ((gpu, True), (alone, False)):
+        survey = run_survey(device, elements=["tlb_l1"])
+        findings = {(each.element, each.attribute): each for each in survey.findings}
+        entries = findings["tlb_l1", "entries"]
+        assert ("other_processes" in survey.conditions.notes) == is_disturbed
+        assert (OTHERS_USED_IT in entries.caveats, entries.confidence <= DISTURBED) == (is_disturbed, is_disturbed)
+        assert findings["tlb_l1", "miss_penalty"].confidence > DISTURBED
+
+
+def test_after_so_many_accesses_what_is_undecided_stays_so():
+    test = ResidencyTest(level(32), Explicit([0]), max_accesses=-1)
+    assert outcome(test.decide([Explicit([0, 32])]), None) == [Fit.UNDECIDED]
