@@ -71,18 +71,25 @@ def line_plan(element: str, bench: Bench, known: Known) -> Plan:
     if competing is None:
         return Outcome((fetch_estimate, _fetch_as_line(level, fetch)), Lines(fetch, None, slower=prober.slower))
     touched = prober.touched_words(competing[0])
-    try:
-        if len(touched) == 1 and (yield from _treats_once_differently(prober, *competing)):
-            if fetch < 2 * DISTANT_WORDS * level.path.word:
-                reason = (
-                    f"lines touched once seem to be held in greater number, and {fetch} B have too few words for two"
-                )
-                estimates = without(Status.AMBIGUOUS, element, reason, "line_size", low=fetch, evidence=prober.evidence)
-                return Outcome((fetch_estimate, *estimates), Lines(fetch, None, slower=prober.slower), prober.series)
-            touched, competing = yield from _touched_twice(prober, competing[0])
-    except StopEarly:  # a recording without these chains
-        pass
     line, certainty = yield from _widest_line(prober, touched, *competing)
+    outcome = yield from _outcome(prober, fetch_estimate, line, certainty, competing[0])
+    if not prober.treats_once_differently:
+        return outcome
+    if fetch < 2 * DISTANT_WORDS * level.path.word:
+        reason = f"more lines seem to fit if touched once, and {fetch} B have too few words to touch twice"
+        estimates = without(Status.AMBIGUOUS, element, reason, "line_size", low=fetch, evidence=prober.evidence)
+        return Outcome((fetch_estimate, *estimates), Lines(fetch, None, slower=prober.slower), prober.series)
+    try:
+        touched, competing = yield from _touched_twice(prober, competing[0])
+        line, certainty = yield from _widest_line(prober, touched, *competing)
+        return (yield from _outcome(prober, fetch_estimate, line, certainty, competing[0]))
+    except StopEarly:  # a recording without these chains
+        return outcome
+
+
+def _outcome(prober: _Prober, fetch_estimate: Estimate, line: int, certainty: float | None, count: int) -> Ask[Outcome]:
+    """The outcome for the widest line found."""
+    level, element, fetch = prober.level, prober.level.element, prober.fetch
     if certainty is None or certainty < MIN_CERTAINTY:
         status, low = Status.AMBIGUOUS, fetch
         reason = "a second word at some distance neither clearly costs another line nor clearly does not"
@@ -91,7 +98,7 @@ def line_plan(element: str, bench: Bench, known: Known) -> Plan:
             reason = f"at least {line} B: no second word in a block that large costs another line"
         estimates = without(status, element, reason, "line_size", low=low, method=METHOD, evidence=prober.evidence)
         return Outcome((fetch_estimate, *estimates), Lines(fetch, None, slower=prober.slower), prober.series)
-    resident = yield from prober.full_lines(line, competing[0])
+    resident = yield from prober.full_lines(line, count)
     caveats = ("the cache holds more of lines touched once than of lines touched twice",) if prober.once else ()
     confidence = min(certainty, EXACT)
     if level.fetch.ahead is not None:  # with lines of its own choice, pairs and footprints hold more than is requested
@@ -116,31 +123,22 @@ def _widest_line(
         words = (*offsets, *(width // 2 + offset for offset in offsets))
         pairs = yield from prober.probe(count, width, words, PROBES)
         prober.compared.append((width // 2, (pairs, single, double)))
+        is_first_of_once = width == 2 * fetch and len(touched) == 1
+        if is_first_of_once and hits_more_often(pairs, double) and hits_more_often(single, pairs):
+            prober.treats_once_differently = True
         one_line = same_line_probability(pairs, single, double)
         certainty = min(certainty, max(one_line, 1 - one_line))
         if one_line >= 0.5:
             line = width
             if one_line > MIN_CERTAINTY and pairs.share > single.share:
                 single = pairs  # a line touched twice may be protected: wider pairs are touched as often
-        elif width == 2 * fetch and len(touched) == 1:  # from here on in pairs, half as many
-            offsets, double, count = (0, fetch), pairs, count // 2
+        elif is_first_of_once:  # from here on in pairs, half as many
+            offsets, double, count, before = (0, fetch), pairs, count // 2, single
             single = yield from prober.probe(count, width, offsets, PROBES)
+            prober.treats_once_differently |= hits_more_often(single, before)
         else:
             return line, certainty
     return line, None
-
-
-def _treats_once_differently(prober: _Prober, count: int, single: Hits, double: Hits) -> Ask[bool]:
-    """Whether granules touched once are held in greater number: so it seems from pairs, each touched once.
-
-    Pairs then hit more often than twice as many blocks and less often than one granule of them, or half as many pairs
-    more often than as many granules.
-    """
-    width = 2 * prober.fetch
-    pairs = yield from prober.probe(count, width, (0, prober.fetch), PROBES)
-    half = yield from prober.probe(count // 2, width, (0, prober.fetch), PROBES)
-    is_between = hits_more_often(pairs, double) and hits_more_often(single, pairs)
-    return is_between or (hits_more_often(single, pairs) and hits_more_often(half, single))
 
 
 def _touched_twice(prober: _Prober, count: int) -> Ask[tuple[tuple[int, ...], tuple[int, Hits, Hits]]]:
@@ -161,8 +159,10 @@ def recount_lines(level: Level, line: int, count: int, bench: Bench) -> Ask[Line
 class _Prober:
     """Measures what share of scattered blocks is resident.
 
-    `once` is set if lines touched only once are held in greater number; `slower` are those of another level;
-    `compared` are hits of pairs of granules by their distance, with those of half of them and of twice as many blocks.
+    `once` is set if lines touched only once are held in greater number; `treats_once_differently` if it seems so from
+    pairs: they hit less often than one granule and more often than two, or half of them more often than one; `slower`
+    are those of another level; `compared` are hits of pairs of granules by their distance, with those of half of them
+    and of twice as many blocks.
     """
 
     def __init__(self, level: Level, fetch: int, bench: Bench) -> None:
@@ -170,7 +170,7 @@ class _Prober:
         self.limit = bench.info.limit(level.path)
         self.evidence: tuple[str, ...] = ()
         self.fixed_span: int | None = None
-        self.once = False
+        self.once = self.treats_once_differently = False
         self.slower: SlowerHits | None = None
         self.compared: list[tuple[int, tuple[Hits, Hits, Hits]]] = []
 
