@@ -73,9 +73,10 @@ def line_plan(element: str, bench: Bench, known: Known) -> Plan:
     touched = prober.touched_words(competing[0])
     line, certainty = yield from _widest_line(prober, touched, *competing)
     outcome = yield from _outcome(prober, fetch_estimate, line, certainty, competing[0])
-    if not prober.treats_once_differently:
+    has_few_words = fetch < 2 * DISTANT_WORDS * level.path.word
+    if not prober.treats_once_differently or (has_few_words and line > fetch):
         return outcome
-    if fetch < 2 * DISTANT_WORDS * level.path.word:
+    if has_few_words:
         reason = f"more lines seem to fit if touched once, and {fetch} B have too few words to touch twice"
         estimates = without(Status.AMBIGUOUS, element, reason, "line_size", low=fetch, evidence=prober.evidence)
         return Outcome((fetch_estimate, *estimates), Lines(fetch, None, slower=prober.slower), prober.series)
