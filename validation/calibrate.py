@@ -152,7 +152,8 @@ def page(surveyed: Sequence[Surveyed], first: int) -> str:
         f"{len(surveyed)} random simulated GPUs, seeds {first} to {first + len(surveyed) - 1}: all replacement "
         "policies, three kinds of index function, unequal sets, sectors, copies, partitioned caches, prefetch into the "
         "L2, TLBs before and behind the L1, page windows, dearer walks from memory, an index by path, more tags than "
-        "room for data, room by the number of touches, other processes, and up to 1 % of the accesses delayed. An answer is right if its bracket holds the true value. "
+        "room for data, room by the number of touches, other processes, and up to 1 % of the accesses delayed. "
+        "An answer is right if its bracket holds the true value. "
         "Made by `validation/calibrate.py`.",
         "",
         "<!-- made: picture calibration -->",
