@@ -82,7 +82,8 @@ def hottest(explanation: Explanation, count: int) -> list[Line]:
 def executed_lines(explanation: Explanation) -> list[Line]:
     """The machine code by address, without the padding behind the last instruction that a warp executes."""
     lines = sorted(explanation.lines, key=lambda line: line.address)
-    return lines[: max((n for n, line in enumerate(lines) if line.executed > 0), default=-1) + 1]
+    last = max((n for n, line in enumerate(lines) if line.executed > 0), default=-1)
+    return lines[: last + 1]
 
 
 def times_of(executed: float) -> str:

@@ -80,7 +80,8 @@ def grid_of(explanation: Explanation) -> str:
 
 
 def _dimensions(sizes: Sequence[int]) -> str:
-    return " x ".join(map(str, sizes[: max((n for n, size in enumerate(sizes) if size != 1), default=0) + 1]))
+    last = max((n for n, size in enumerate(sizes) if size != 1), default=0)
+    return " x ".join(map(str, sizes[: last + 1]))
 
 
 def time_of(explanation: Explanation) -> str:

@@ -43,4 +43,5 @@ def _best_splits(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArra
     low = np.arange(1, n)
     between = np.cumsum(rows, axis=1)[:, :-1] ** 2 * (n / (low * (n - low)))  # the sums of both groups add up to 0
     cuts = np.argmax(between, axis=1)
-    return 1 - np.take_along_axis(between, cuts[:, None], axis=1)[:, 0] / np.sum(rows**2, axis=1), n - low[cuts]
+    best = np.take_along_axis(between, cuts[:, None], axis=1)[:, 0]
+    return 1 - best / np.sum(rows**2, axis=1), n - low[cuts]

@@ -140,7 +140,8 @@ def _random_cost(operation: Operation, mix: Mix, processor: Processor, hierarchy
 
 def tlb_miss_share(footprint: int, hierarchy: Hierarchy) -> float:
     """Share of random accesses to `footprint` bytes that miss every TLB, whatever their policies and sets."""
-    return max(0.0, 1 - max((sum(tlb.ways) * tlb.page for tlb in hierarchy.tlbs), default=math.inf) / footprint)
+    reach = max((sum(tlb.ways) * tlb.page for tlb in hierarchy.tlbs), default=math.inf)
+    return max(0.0, 1 - reach / footprint)
 
 
 def _shared_tier(tiers: list[Tier], mix: Mix) -> Tier:

@@ -50,8 +50,10 @@ def relative_executions(
     visits = np.array([np.bincount(each.visited, minlength=len(numbers)) for each in traces], dtype=np.float64)
     launched = np.array([count.warps / warps for count in executed.values()])
     found = visits.mean(axis=0)
-    typical = np.where(((visits == 0) | (visits == visits.max(axis=0))).all(axis=0), TYPICAL_OF_BRANCH, TYPICAL)
-    mean = np.where((found > launched / typical) & (found < launched * typical), launched, found)
+    is_alike = (visits == 0) | (visits == visits.max(axis=0))
+    typical = np.where(is_alike.all(axis=0), TYPICAL_OF_BRANCH, TYPICAL)
+    is_typical = (found > launched / typical) & (found < launched * typical)
+    mean = np.where(is_typical, launched, found)
     relative = np.where(mean > 0, visits / np.where(mean > 0, mean, 1.0), 1.0)
     columns = [
         np.ones(len(traces)) if each is None or round(count.value) == warps else relative[:, numbers[each]]

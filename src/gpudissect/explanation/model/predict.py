@@ -207,7 +207,8 @@ def _partial_wave(sm: Sm, work: Work, launch: Launch, card: Card, found: Run) ->
         return 1.0
     alone = replace(sm, l2_bytes=more * sm.l2_bytes, dram_bytes=more * sm.dram_bytes)
     last = run(alone, replace(work, resident=max_blocks, blocks=max_blocks)).cycles
-    return max(1.0, (float(free[blocks == max_blocks, max_blocks - 1].max()) + last) / found.cycles)
+    start = float(free[blocks == max_blocks, max_blocks - 1].max())
+    return max(1.0, (start + last) / found.cycles)
 
 
 def _taken(card: Card, ends: NDArray[np.int64], resident: int, left: int) -> tuple[Floats, NDArray[np.int64]]:

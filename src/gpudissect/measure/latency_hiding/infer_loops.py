@@ -134,7 +134,8 @@ class LoopData:
         if alpha < math.inf:
             bounds.append(self.accesses.rate * (alpha + 1))
         if alpha > 0:
-            bounds.append(self.arithmetic.rate / (1.0 if math.isinf(alpha) else alpha / (alpha + 1)))
+            share = 1.0 if math.isinf(alpha) else alpha / (alpha + 1)
+            bounds.append(self.arithmetic.rate / share)
         return min(bounds)
 
     def warps_needed(self, alpha: float, share: float) -> WarpRange:

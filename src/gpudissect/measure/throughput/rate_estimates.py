@@ -61,7 +61,8 @@ def peak_bandwidth(info: DeviceInfo) -> Bound | Unbounded:
     clock, bus, rate = (info.facts.get(name) for name in ("memory_clock_hz", "memory_bus_bits", "memory_data_rate"))
     if not (isinstance(clock, int | float) and isinstance(bus, int) and clock > 0 and bus > 0):
         return NO_PEAK
-    return Bound((rate if isinstance(rate, int) and rate > 0 else DATA_RATE) * float(clock) * bus / 8, MEMORY)
+    transfers = rate if isinstance(rate, int) and rate > 0 else DATA_RATE
+    return Bound(transfers * float(clock) * bus / 8, MEMORY)
 
 
 def format_rate(rate: float, unit: str) -> str:

@@ -78,7 +78,8 @@ def l2_sizes(bench: Bench, known: Known) -> list[int]:
 
 def footprint_beyond_l2(times: int, l2: int | None, path: Path, buffers: int, bench: Bench) -> int:
     """Bytes of each buffer: `times` the L2, as far as the memory has room for all buffers."""
-    return min(times * l2 if l2 else UNCACHED_BYTES, int(MAX_MEMORY_SHARE * bench.info.limit(path)) // buffers)
+    room = int(MAX_MEMORY_SHARE * bench.info.limit(path)) // buffers
+    return min(times * l2 if l2 else UNCACHED_BYTES, room)
 
 
 @dataclass(frozen=True, order=True)

@@ -16,7 +16,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_residency import Fit
 from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL, EXACT, LATENCY
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, StopEarly, found, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.measure.tlb.infer_miss_penalty import (
     MIN_STEP_CYCLES,
     MIN_STEP_SHARE,
@@ -281,10 +281,7 @@ class _Search:
         held = self.last_entries
         if not 0 < held <= MAX_HELD_SHARE * entries or (entries + held + 1) * page > self.limit:
             return False
-        try:
-            return (yield from self.at(page // 2).fit([_halves(entries + held + 1)], miss.threshold)) == [Fit.OVERFLOWS]
-        except StopEarly:  # a recording without this chain
-            return False
+        return (yield from self.at(page // 2).fit([_halves(entries + held + 1)], miss.threshold)) == [Fit.OVERFLOWS]
 
     def scattered(self, count: int, page: int, grain: int, room: int) -> list[Pages]:
         """Chains of `count` of `room` pages, each at any multiple of `grain` in its page, in units of `grain`."""

@@ -143,7 +143,8 @@ def run_long(processor: Processor, job: Job, max_instructions: int, seed: int = 
     if 2 * half >= job.iterations or job.blocks not in (None, job.warps // job.warps_per_block):
         return run(processor, job, seed)
     shorter, longer = (run(processor, replace(job, iterations=count), seed) for count in (half, 2 * half))
-    rest = np.rint((longer.end - shorter.end) / half * (job.iterations - 2 * half)).astype(np.int64)
+    pace = (longer.end - shorter.end) / half
+    rest = np.rint(pace * (job.iterations - 2 * half)).astype(np.int64)
     return Run(longer.begin, longer.end + rest, longer.samples)
 
 

@@ -268,7 +268,8 @@ def _strokes(figure: Figure, group: str, number: int, fine: str, line: str, dots
 
 def _bars(points: Points, x: Scale, y: Scale, number: int, width: float) -> Markup:
     half = 0.45 * width * PLOT_WIDTH / (x.high - x.low)
-    floor = round(TOP + PLOT_HEIGHT * (1 - y.at(0 if not y.log and y.low < 0 < y.high else y.low)), 1)
+    zero = 0 if not y.log and y.low < 0 < y.high else y.low
+    floor = round(TOP + PLOT_HEIGHT * (1 - y.at(zero)), 1)
     path = ""
     for place, height in points:
         middle, top = LEFT + PLOT_WIDTH * x.at(place), TOP + PLOT_HEIGHT * (1 - y.at(height))

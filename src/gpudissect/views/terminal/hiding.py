@@ -163,7 +163,8 @@ def single_loads(series: Mapping[str, Series], hits: Mapping[str, float]) -> Ite
 def throughput_table(series: Series, machine: Machine, kind: str, width: int) -> Iterator[str]:
     """Throughput in percent of the peak, by warps (rows) and as many alphas (columns) as fit."""
     curves = {alpha: curve for alpha in ALPHAS if (curve := curve_of(series, alpha))}
-    curves = dict(sorted(list(curves.items())[: max(1, (width - len("warps") - len(MODEL_HEAD)) // CELL_WIDTH)]))
+    columns = max(1, (width - len("warps") - len(MODEL_HEAD)) // CELL_WIDTH)
+    curves = dict(sorted(list(curves.items())[:columns]))
     loops = {alpha: Loop(alpha=alpha, access=kind) for alpha in (*curves, MODEL_ALPHA)}
     tops = {alpha: peak(machine, loop) for alpha, loop in loops.items()}
     counts = sorted(set.intersection(*(set(curve) for curve in curves.values())))
