@@ -68,7 +68,7 @@ def map_counts(
     for equation in (each for loop in loops if loop.is_exact for each in loop.sums):
         sums.add(*equation)
     sums.determine()
-    bounds = sums.low.copy(), sums.high.copy()
+    bounds = sums.low.tolist(), sums.high.tolist()
     for block in program.slow_paths.difference(slow.counts, slow.functions):
         sums.limit(block, 0.0)
     slow.estimate(sums, system.leaving)
@@ -194,7 +194,7 @@ class _System:
         called = {number for function in flow.called for number in function}
         for number in self.reachable - called:
             loop = loops.innermost[number]
-            sums.limit(number, float(threads) if loop is None else sums.high[loops.loops[loop].header])
+            sums.limit(number, float(threads if loop is None else sums.high[loops.loops[loop].header]))
 
 
 def _origins(program: Program, functions: Sequence[Function]) -> tuple[PtxBlock | None, ...]:
