@@ -48,6 +48,9 @@ def test_what_fits_together_is_no_contradiction():
         ({"l2.capacity": MIB // 2}, "l2.capacity"),
         ({"dram.near_latency": 440.0, "dram.far_latency": 590.0}, "l2.capacity"),
         ({"tlb_l2.miss_penalty": 0.0}, "tlb_l1.entries"),
+        ({"tlb_l1.reach": 3 * MIB // 2}, "l2.segment_size"),
+        ({"tlb_l1.reach": 3 * MIB, "dram.near_latency": 440.0}, "dram.far_latency"),
+        ({"l2.hit_latency": None}, "l1.miss_penalty"),
     ],
 )
 def test_a_contradiction_names_what_may_be_wrong(changes, about):

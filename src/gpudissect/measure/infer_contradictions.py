@@ -15,6 +15,8 @@ from gpudissect.vocabulary import PATHS, TLBS
 MAX_PREDICTION_SHORTFALL = 0.05  # of the agreement below what is possible
 MAX_SIZE_RATIO = 1.07  # of sets x ways x line size, or of the L2 size that the driver states, to the capacity
 MAX_LATENCY_RATIO = 1.25  # of hit latency + miss penalty to the hit latency of the L2, or the reverse
+MIN_REACH = 4 << 20  # bytes of the first TLB, over which first accesses to near and far lines are timed
+MIN_REACH_IN_L2_SIZES = 2  # a far partition may be as large as the near one
 MIN_TLB_PENALTY = 2.0  # cycles of a miss
 SIZES = ("line_size", "capacity", "sets", "ways", "index_function")
 GEOMETRY = ("fetch_granularity", *SIZES, "entries", "page_size", "reach", "replacement_policy")
@@ -123,6 +125,8 @@ def _latencies(numbers: _Numbers) -> Iterator[Contradiction]:
     l2, far = numbers.interval("l2", "hit_latency"), numbers.interval("l2", "far_latency")
     for name in (caches[-1] for caches in PATHS.values()):
         hit, penalty = numbers.interval(name, "hit_latency"), numbers.interval(name, "miss_penalty")
+        if penalty and not l2 and ("l2", "hit_latency") in numbers.findings:
+            yield Contradiction(f"{name}: misses were timed, but no L2 was found", _names(name, "miss_penalty"))
         if not (l2 and hit and penalty):
             continue
         low, high = hit[0] + penalty[0], hit[1] + penalty[1]
@@ -133,14 +137,20 @@ def _latencies(numbers: _Numbers) -> Iterator[Contradiction]:
 
 
 def _l2_sizes(numbers: _Numbers, stated: object) -> Iterator[Contradiction]:
-    """Capacity of the L2 against what the driver states, and against the memory latencies of two partitions."""
-    size = numbers.interval("l2", "capacity")
+    """Capacity of the L2 against the driver, the reach of the first TLB, and memory latencies of two partitions."""
+    size, reach = numbers.interval("l2", "capacity"), numbers.value("tlb_l1", "reach")
+    near, far = numbers.value("dram", "near_latency"), numbers.value("dram", "far_latency")
+    if reach and near and reach < MIN_REACH:
+        what = f"dram: near and far lines were timed, but tlb_l1 reaches no further than {format_bytes(reach)}"
+        yield Contradiction(what, ("dram.near_latency", "dram.far_latency"), "they may include TLB misses")
     if size is None:
         return
     if isinstance(stated, int) and not size[0] <= stated * MAX_SIZE_RATIO <= size[1] * MAX_SIZE_RATIO**2:
         what = f"l2: capacity of {format_bytes(size[0])} to {format_bytes(size[1])}, but the driver states "
         yield Contradiction(what + format_bytes(stated), _names("l2", *SIZES, "segment_size"))
-    near, far = numbers.value("dram", "near_latency"), numbers.value("dram", "far_latency")
+    if reach and reach < MIN_REACH_IN_L2_SIZES * size[1]:
+        what = f"l2: capacity of {format_bytes(size[1])}, but tlb_l1 reaches no further than {format_bytes(reach)}"
+        yield Contradiction(what, _names("l2", *SIZES, "segment_size"), "misses of the TLB look like those of the L2")
     if near and far and not numbers.value("l2", "segment_size") and size[1] < 2 * size[0]:
         what = f"l2: memory is near ({near:.0f} cycles) or far ({far:.0f}), but no far partition was found"
         names = _names("l2", *SIZES, "replacement_policy", "miss_penalty")
