@@ -20,7 +20,8 @@ MAX_BRANCH_TARGETS = 1 << 20
 _NAME = r"[A-Za-z_$%][\w$]*"
 _COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"[^"\n]*"|/\*|"', re.DOTALL)
 _LOCATION = re.compile(
-    rf"\.loc\s+(\d+)\s+(\d+)\s+\d+(?:\s*,\s*function_name\s+{_NAME}(?:\s*\+\s*\d+)?\s*,\s*inlined_at\s+\d+\s+\d+\s+\d+)?"
+    rf"\.loc\s+(\d+)\s+(\d+)\s+(\d+)"
+    rf"(?:\s*,\s*function_name\s+{_NAME}(?:\s*\+\s*\d+)?\s*,\s*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?"
 )
 _LINE_DIRECTIVE = re.compile(
     r"\.version\s+\d+\.\d+|\.target\s+\w+(?:\s*,\s*\w+)*|\.address_size\s+\d+"
@@ -41,7 +42,8 @@ _BITS = {"pred": 1, "f16x2": 32, "bf16x2": 32, "tf32": 32}
 class Instruction:
     """An instruction and its place in the text: from its guard to the semicolon.
 
-    `guard` is such as ``!%p1``, empty if there is none. `source` has the file number and line of the last ``.loc``.
+    `guard` is such as ``!%p1``, empty if there is none. `source`: file number and line of the last ``.loc``.
+    Of code inlined from another file, such as a header, they are those of its caller.
     """
 
     start: int
@@ -181,6 +183,7 @@ class _Parser:
         self.place = 0
         self.code = _COMMENT_OR_STRING.sub(self._blank, text)
         self.locations: list[tuple[int, int]] = []
+        self._callers = dict[tuple[int, ...], tuple[int, ...]]()  # of inlined code: file, line, column
         self.instruction_count = 0
 
     def _blank(self, match: re.Match[str]) -> str:
@@ -293,11 +296,19 @@ class _Parser:
                 self._refuse("a statement that is no instruction")
         self._refuse("a function without an end", len(self.text.rstrip()) - 1)
 
+    def _source_of(self, file: int, line: int, column: int, *caller: int) -> tuple[int, int]:
+        """`Instruction.source` of a ``.loc``."""
+        self._callers[file, line, column] = caller
+        chain: list[tuple[int, ...]] = [(file, line, column)]
+        while (found := self._callers.get(chain[-1], ())) and any(found) and found not in chain:
+            chain.append(found)
+        return next((each[0], each[1]) for each in chain if each[0] == chain[-1][0])
+
     def _directive(self, scope: Scope) -> tuple[int, int] | None:
         """Read a directive in a function; the source line if it is a ``.loc``."""
         if match := self._accept(_LOCATION):
             self._note_location(match)
-            return int(match[1][:9]), int(match[2][:9])
+            return self._source_of(*(int((each or "0")[:9]) for each in match.groups()))
         match = self._accept(_DIRECTIVE)
         if match is None or match[0].count("{") != match[0].count("}") or match[1] in ("loc", "file"):
             self._refuse("a directive without an end", match.start() if match else None)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gpudissect import printable
 from gpudissect.catalogue.compute_capability import MAX_THREAD_REGISTERS, SM_REGISTERS
 from gpudissect.child_processes import end_children
 from gpudissect.errors import UsageError
@@ -172,8 +173,9 @@ def _limits(module: Module, kernel: str, tracing: Traced) -> list[str]:
     """Notes on what instrumentation cannot record."""
     notes = []
     if tracing.untraced:
-        numbers = ", ".join(map(str, tracing.untraced[:20]))
-        notes.append(f"addresses of these PTX instructions are not traced: {numbers}")
+        numbers, more = ", ".join(map(str, tracing.untraced[:8])), ", ..." if len(tracing.untraced) > 8 else ""
+        count = printable.counted(len(tracing.untraced), "PTX instruction")
+        notes.append(f"{count} without recorded addresses: {numbers}{more}")
     functions = module.called_from(module.function(kernel))
     if any(instruction.name == "activemask" for function in functions for instruction in function.instructions):
         notes.append("the kernel reads activemask, which code for counts and traces may change")

@@ -21,6 +21,7 @@ RESOURCES = {name: row["name"] for name, row in _TABLE.items()}
 """Names of resources as in the Nsight Compute Profiling Guide."""
 CONVERGED_THREADS = 28.0  # active threads of a warp, on average, below which divergence is named
 SMALL_GAIN = 0.1  # below it, what is not predicted is named too
+MIN_FASTER = 0.03  # share of the measured time by which one at fewer warps is shorter, from which it is named
 MIN_WAIT = 0.02  # share of the time of a warp, from which a kind of wait is named
 RETRIED, MAX_LOOPS = "ATOMS.CAST", 2  # opcode of the compare-and-swap of such a loop; places that are named
 MIN_RETRIED = 0.1  # share of a warp's waits or of the limiting work at its source line, from which it is named
@@ -95,6 +96,17 @@ def time_of(explanation: Explanation) -> str:
     if point.low <= point.measured <= point.high:
         return text
     return f"{text}; outside the bracket: limiter and savings are unreliable"
+
+
+def faster_of(explanation: Explanation) -> str:
+    """The measured time with fewer warps, if it is clearly shorter than that of the launch."""
+    point = explanation.point
+    timed = [each for each in curve_of(explanation) if each.measured]
+    best = min(timed, key=lambda each: each.measured or math.inf, default=None)
+    if best is None or not best.measured or not point.measured or best.measured > (1 - MIN_FASTER) * point.measured:
+        return ""
+    saved = f"{1 - best.measured / point.measured:.0%} less than this launch"
+    return f"{format_ns(best.measured)} at {counted(best.warps_per_sm, 'warp')} per SM, {saved}"
 
 
 def limiter_of(explanation: Explanation) -> str:
@@ -203,6 +215,7 @@ def chain_of(explanation: Explanation) -> str:
 def answers_of(explanation: Explanation, max_advice: int) -> list[tuple[str, str]]:
     """Labels and texts of what limits a kernel, how long it takes, what saves time and how many warps it needs."""
     optional = {
+        "Measured best": faster_of(explanation),
         "Grid": grid_of(explanation),
         "Divergence": divergence_of(explanation),
         "Assumed": assumed_of(explanation),
@@ -234,7 +247,9 @@ def advice_of(explanation: Explanation) -> list[tuple[str, str]]:
         for each in explanation.advice
     ]
     is_small = not found or explanation.advice[0].gain < SMALL_GAIN
-    if found and not (explanation.hint and (is_small or explanation.point.limiter == "memory")):
+    if found and explanation.hint and point.limiter == "memory":
+        return [("Advice", hint), *found]
+    if found and not (explanation.hint and is_small):
         return found
     tried = len(explanation.rejected)
     none = f"None of the {tried} changes" if tried > 1 else "No change"

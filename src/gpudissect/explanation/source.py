@@ -40,7 +40,7 @@ def sources_of(module: Module, numbers: Mapping[int, Line], addresses: Iterable[
 
 
 def lines_of_ptx(module: Module) -> dict[int, Line]:
-    """File and line of each PTX instruction, by its number in the module; of inlined code the inlined function's."""
+    """File and line of each PTX instruction, by its number in the module; see `Instruction.source`."""
     texts = (module.text[start:end] for start, end in module.locations)
     files = {int(match[1]): match[2] for text in texts if (match := _FILE.match(text))}
     return {

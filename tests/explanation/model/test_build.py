@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpudissect.errors import UsageError
+from gpudissect.explanation import sentences
 from gpudissect.explanation.model import predict
 from gpudissect.explanation.model.assess import assess, facts_of
 from gpudissect.explanation.model.build import _latency, assess_given, explain_profile
@@ -22,13 +23,17 @@ from gpudissect.results.files import load
 H200 = load(Path("docs/results/h200.json"))
 
 
-def recorded(kernel):
-    return read_profile(Path("tests/recordings/kernels/h200") / f"{kernel}.json")
+def recorded(kernel, gpu="h200"):
+    return read_profile(Path("tests/recordings/kernels") / gpu / f"{kernel}.json")
 
 
 @cache
 def explained(kernel):
     return explain_profile(recorded(kernel), [H200])
+
+
+def explained_on_h100(kernel):
+    return explain_profile(recorded(kernel, "h100"), [load(Path("docs/results/h100.json"))])
 
 
 def test_the_latency_of_a_load_is_the_mean_by_where_its_requests_end():
@@ -49,7 +54,10 @@ def test_a_cost_that_was_not_measured_names_what_it_is_like():
     costs = {line.text.split()[0]: line for line in explained("binary_search").lines}
     assert not costs["S2R"].is_measured and costs["S2R"].cost_source == "like lds"
     assert costs["EXIT"].cost_source == "2 cycles"
-    assert any("S2R" in each and each.endswith(": like lds") for each in explained("binary_search").assumptions)
+    assert any(
+        "S2R" in each and each.endswith(": taken to cost as much as lds")
+        for each in explained("binary_search").assumptions
+    )
 
 
 @pytest.mark.parametrize(
@@ -149,3 +157,23 @@ def test_a_profile_whose_lines_are_lost_is_damaged():
     program = replace(program, flow=replace(program.flow, instructions=lost))
     with pytest.raises(DamagedProfileError, match="has no lines"):
         assess(program, parse_ptx(profile.ptx()), facts_of(profile, card), card)
+
+
+def test_what_a_call_does_is_at_the_line_of_the_call():
+    """`kepler_orbits.cu:37` closes the kernel: the compiler places the slow path of a division behind it."""
+    found = explained_on_h100("kepler_orbits")
+    slow = [line for line in found.lines if line.executed and line.text.startswith("RET")]
+    assert slow and {line.source_line for line in slow} == {21}
+    assert "in the slow path of a division or root at kepler_orbits.cu:21" in found.advice[0].evidence
+
+
+def test_code_of_a_header_is_at_the_line_that_calls_it():
+    matrices = [line for line in explained_on_h100("covariance").lines if line.text.startswith("DMMA")]
+    assert {(line.source_file, line.source_line) for line in matrices} == {("covariance.cu", 57)}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "text"), [("covariance", "655 us at 16 warps per SM, 18% less than this launch"), ("kepler_orbits", "")]
+)
+def test_a_launch_with_fewer_warps_that_was_faster_is_named(kernel, text):
+    assert sentences.faster_of(explained_on_h100(kernel)) == text

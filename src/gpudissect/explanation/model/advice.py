@@ -64,8 +64,8 @@ def full_waves(trial: Trial) -> Iterator[Advice]:
         text = f"Divide the work into at least {capacity} blocks, with less work per block"
         evidence = f"upper limit: {blocks}/{whole} of the predicted time of {whole} blocks"
     else:
-        text = f"Use a grid of {whole} blocks with less work per block, or {capacity} blocks and a grid-stride loop"
-        evidence = f"upper limit: {blocks}/{whole} of the predicted time of {whole} blocks, without their start-up"
+        text = f"Use a grid of {whole} blocks with less work per block"
+        evidence = f"upper limit: {blocks}/{whole} of the predicted time of {whole} blocks; their start is not included"
     yield Advice(text=text, gain=trial.gain(start + time * blocks / whole), is_limit=True, evidence=evidence)
 
 
@@ -111,7 +111,9 @@ def converged(trial: Trial) -> Iterator[Advice]:
     place = next(filter(None, map(source_of, lines)), address_of(lines[0].address))
     text = "Let the threads of a warp do the same work: sort the data by path or number of iterations, launch a kernel "
     text += "for each path, or share long rows among lanes"
-    evidence = f"{WARP_SIZE * needed[number] / warps[number]:.3g} of {WARP_SIZE} threads are active at {place}"
+    active = f"{WARP_SIZE * needed[number] / warps[number]:.3g}"
+    where = "in the slow path of a division or root at" if number in trial.program.slow_paths else "at"
+    evidence = f"{active} of {WARP_SIZE} threads {'is' if active == '1' else 'are'} active {where} {place}"
     gain = trial.gain_from(trial.predict(means).nanoseconds, changed)
     yield Advice(text=text, gain=gain, is_limit=True, evidence=f"{evidence}; upper limit: memory traffic unchanged")
 
@@ -130,11 +132,15 @@ def _scaled(requests: Requests, factor: float) -> Requests:
     )
 
 
-def hint_of(trial: Trial) -> str:
-    """What needs less of the limiting resource, as far as it applies to this kernel; empty if nothing is known."""
+def hint_of(trial: Trial, measured: float) -> str:
+    """What needs less of the limiting resource, as far as it applies to this kernel; empty if nothing is known.
+
+    `measured` is the time in nanoseconds, 0 if unknown.
+    """
     if trial.found.limiter == "issue":
         return _fewer_instructions(trial)
-    return _fewer_bytes(trial) if trial.found.limiter == "memory" else ""
+    time = max(measured, trial.found.nanoseconds)
+    return _fewer_bytes(trial, trial.found.bounds["memory"] / time) if trial.found.limiter == "memory" else ""
 
 
 def _fewer_instructions(trial: Trial) -> str:
@@ -158,8 +164,8 @@ def _fewer_instructions(trial: Trial) -> str:
     return f"{text}; mostly at {', '.join(most)}" if most else text
 
 
-def _fewer_bytes(trial: Trial) -> str:
-    """Whether device memory moves each byte of the arrays once, and all that it moves is used."""
+def _fewer_bytes(trial: Trial, busy: float) -> str:
+    """Whether each byte of the arrays is moved once, and is used; `busy`: share of the time that memory is."""
     used, by_access = 0.0, Counter[str]()
     for index, each in trial.found.requests.items():
         use = trial.program.uses[index]
@@ -178,6 +184,5 @@ def _fewer_bytes(trial: Trial) -> str:
         if loaded > arrays / MIN_USED:
             return f"Device memory reads {sizes}: let blocks that run together load the same data, or use smaller types"
         return f"Device memory writes {sizes}: write each element once, or use smaller types"
-    is_full = trial.found.bounds["memory"] >= MIN_USED * trial.found.nanoseconds
-    start = "Already at the bandwidth of device memory, which" if is_full else "Device memory"
-    return f"{start} reads and writes each byte only once: use smaller types, or fuse the kernel with the next"
+    start = "Already at the bandwidth of device memory, and each" if busy >= MIN_USED else "Each"
+    return f"{start} byte is moved only once: use smaller types, or fuse the kernel with the next"

@@ -50,7 +50,7 @@ def conflicts_of(trial: Trial, now: Mapping[int, Requests], better: Mapping[int,
     means = f"{passes:.3g} wavefronts per request, {fewest:.3g} without conflicts"
     if not degrees.size or degrees.max() < 2:
         return means, False
-    if degrees.min() == degrees.max():
+    if degrees.min() == degrees.max() or round(passes, 2) == degrees.max():
         return f"{degrees.max()}-way conflicts: {means}", False
     return f"up to {degrees.max()}-way conflicts, which vary with the addresses: on average {means}", True
 

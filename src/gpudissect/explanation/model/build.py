@@ -172,7 +172,7 @@ class _Builder:
             lines=lines,
             advice=tuple(each for each in advice if each.gain >= MIN_GAIN),
             rejected=tuple(each for each in advice if each.gain < MIN_GAIN),
-            hint=hint_of(trial),
+            hint=hint_of(trial, self.curve[-1].measured or 0.0),
             assumptions=self._assumptions(),
             notes=(*self.notes, *released_note(found.run)),
         )
@@ -252,11 +252,12 @@ class _Builder:
         waits = program.dependences.waits_by_consumer
         demand = found.demand.get(found.limiter, np.zeros(len(self.steps)))
         limiting = demand / max(float(demand.sum()), 1e-9)
-        lines = []
+        lines, of_calls = [], self._lines_of_calls()
         for index, (instruction, cost) in enumerate(zip(program.instructions, assessment.costs, strict=True)):
             requests, step = self.requests.get(index), self.steps[index]
             stalled, contended = found.run.waited[index]
-            file, number = self.sources.by_address.get(instruction.address, (None, None))
+            address = of_calls.get(index, instruction.address)
+            file, number = self.sources.by_address.get(address, (None, None))
             lines.append(
                 Line(
                     address=instruction.address,
@@ -281,13 +282,26 @@ class _Builder:
             )
         return tuple(lines)
 
+    def _lines_of_calls(self) -> dict[int, int]:
+        """For each instruction of a function for exceptional operands, the address of the call that runs most often."""
+        program, flow, executed = self.assessment.program, self.assessment.program.flow, self.assessment.path.executed
+        found = dict[int, int]()
+        for function in (each for each in flow.called if each.start in program.slow_paths):
+            calls = [block.end - 1 for block in flow.blocks if block.callee == function.start]
+            for block in flow.blocks[function.start : function.stop] if calls else ():
+                most = program.instructions[max(calls, key=lambda call: executed[call])].address
+                found |= dict.fromkeys(range(block.start, block.end), most)
+        return found
+
     def _assumptions(self) -> tuple[str, ...]:
         names: dict[str, set[str]] = {}
         for count, cost, each in zip(
             self.assessment.path.executed, self.assessment.costs, self.assessment.program.instructions, strict=True
         ):
             if count and not cost.is_measured:
-                names.setdefault(_cost_source(cost), set()).add(each.opcode)
+                source = f"taken to cost as much as {cost.element}" if cost.element else cost.assumption
+                is_own = each.opcode.lower() == cost.element  # of other modifiers, such as those of IMAD.MOV
+                names.setdefault(source, set()).add(str(each).split()[0] if is_own else each.opcode)
         found = [f"{', '.join(sorted(opcodes))}: {source}" for source, opcodes in sorted(names.items())]
         if self.requests:
             found.append(FITTED)
