@@ -7,7 +7,7 @@ import pytest
 
 from gpudissect.errors import UsageError
 from gpudissect.explanation.model.build import explain_profile
-from gpudissect.explanation.profile import Profile, read_profile
+from gpudissect.explanation.profile import MAX_PARTS, Profile, read_profile
 from gpudissect.results.files import load
 
 FILE = Path("tests/recordings/kernels/h200/vector_add.json")
@@ -29,6 +29,10 @@ def test_a_profile_is_written_as_it_was_read():
         (("sweep", 0, "ns"), -1.0),
         (("sweep", 0, "blocks_per_sm"), 0),
         (("schema",), "other"),
+        (("counts",), [["vector_add", 0, 10, 321, 0]]),
+        (("counts",), [["vector_add", 0, 10, 9, 0]]),
+        (("counts",), [["vector_add", 0, 10, 320, 321]]),
+        (("counts",), [["vector_add", 0, 2**62, 2**62, 0]]),
     ],
 )
 def test_impossible_values_are_refused_by_name(tmp_path, place, value):
@@ -63,7 +67,7 @@ def test_visits_of_blocks_that_were_not_counted_are_refused():
     content = json.loads(TEXT)
     content["counts"] = content["counts"][:-1]
     with pytest.raises(UsageError, match="warps refers to a block that counts does not contain"):
-        Profile.model_validate_json(json.dumps(content)).check_traces()
+        Profile.model_validate_json(json.dumps(content)).check()
 
 
 def test_an_empty_profile_is_named_so(tmp_path):
@@ -71,3 +75,24 @@ def test_an_empty_profile_is_named_so(tmp_path):
     path.write_text("\n")
     with pytest.raises(UsageError, match="is empty; record it again"):
         read_profile(path)
+
+
+@pytest.mark.parametrize("launch", [{"grid": (1, 1, 1)}, {"block": (1, 1, 1)}])
+def test_counts_of_another_launch_are_refused(launch):
+    profile = read_profile(FILE)
+    with pytest.raises(UsageError, match="first block that all launched threads execute"):
+        profile.model_copy(update={"launch": profile.launch.model_copy(update=launch)}).check()
+
+
+def test_warps_that_were_not_launched_are_refused():
+    profile = read_profile(FILE)
+    warp = profile.warps[0].model_copy(update={"block": profile.launch.blocks})
+    with pytest.raises(UsageError, match="has a warp that launch does not have"):
+        profile.model_copy(update={"warps": (warp,)}).check()
+
+
+@pytest.mark.parametrize("parts", [b"[]," * (MAX_PARTS + 1), b'"a":1,' * (MAX_PARTS + 1)])
+def test_a_file_of_more_parts_than_any_profile_is_not_validated(tmp_path, parts):
+    (tmp_path / "profile.json").write_bytes(b'{"allocations":' + parts)
+    with pytest.raises(UsageError, match=f"more than {MAX_PARTS}"):
+        read_profile(tmp_path / "profile.json")

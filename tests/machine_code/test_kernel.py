@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from gpudissect.errors import MachineCodeError
 from gpudissect.machine_code.device_code import find_kernel, read_device_code
 from gpudissect.machine_code.elf import read_elf
-from gpudissect.machine_code.kernel import choose_kernel, read_cubin
-from gpudissect.machine_code.names import choose_name, declaration, short_name, source_name
+from gpudissect.machine_code.kernel import _indirect_targets, choose_kernel, read_cubin
+from gpudissect.machine_code.names import MAX_DEMANGLED, choose_name, declaration, short_name, source_name
 from gpudissect.machine_code.program import read_program
 from tests.machine_code.sources import ARCHITECTURES, LOOP, RESOURCES
 from tests.support.machine_code import cubin_of
@@ -227,3 +227,15 @@ def test_a_damaged_cubin_is_read_or_refused(changes):
     for place, value in changes:
         data[(place % 64) if place % 3 == 0 else (-place % len(data) if place % 3 == 1 else place % len(data))] = value
     _read_or_refuse(bytes(data))
+
+
+def test_a_name_that_would_grow_without_bounds_stays_mangled():
+    doubled = "".join(f"1{'abcdefghijklmnopqrstuvwxyz'[n]}IS{n or ''}_S{n or ''}_E" for n in range(15))
+    name = f"_Z1kI{doubled}Evv"
+    assert len(declaration(name)) <= MAX_DEMANGLED
+
+
+def test_targets_of_branches_are_read_in_one_pass():
+    """Zero targets each, as many as an attribute has room for."""
+    assert _indirect_targets([(0x34, (0,) * 65_535)] * 400) == {0: ()}
+    assert _indirect_targets([(0x34, (16, 0, 2, 32, 48, 64, 0, 1, 80))]) == {16: (32, 48), 64: (80,)}

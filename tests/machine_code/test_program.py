@@ -1,6 +1,7 @@
 """A kernel as one value; damaged code, lines and operands."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from gpudissect.machine_code.elf import read_elf
 from gpudissect.machine_code.instructions import Instruction
 from gpudissect.machine_code.kernel import choose_kernel, read_cubin
 from gpudissect.machine_code.lines import UnreadableLinesError, source_lines
-from gpudissect.machine_code.program import describe, read_program
+from gpudissect.machine_code.program import MAX_INSTRUCTIONS, describe, read_program
 from tests.machine_code.sources import ARCHITECTURES, INSTRUCTIONS, LOOP, RESOURCES
 from tests.support.machine_code import cubin_of, decoded
 
@@ -114,3 +115,10 @@ def test_registers_of_any_operands_are_found(mnemonic, operands):
     instruction = Instruction(0, opcode, tuple(modifiers), "", tuple(operands), (0, 0), 1, None, None, 0, 0)
     for found in (registers.reads(instruction), registers.writes(instruction)):
         assert all(re.fullmatch(r"U?[RP]\d+", register) for register in found)
+
+
+def test_a_kernel_of_more_instructions_than_are_supported_is_refused():
+    cubin = read_cubin(cubin_of(LOOP, ARCHITECTURES[0]))
+    kernel = replace(cubin.kernels[0], code=bytes(16 * (MAX_INSTRUCTIONS + 1)))
+    with pytest.raises(MachineCodeError, match=f"up to {MAX_INSTRUCTIONS}"):
+        read_program(cubin, kernel)

@@ -23,7 +23,7 @@ from gpudissect.errors import GpudissectError, UsageError
 from gpudissect.interrupts import catch_stop_signals, stop_requested
 
 COMPLETION = ("--install-completion", "--show-completion")
-WRITE_ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT)
+WRITE_ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 class _Interruptible(TyperGroup):

@@ -149,7 +149,7 @@ def explain_trips(
 def _explain(profile: Profile, results: Sequence[Result]) -> "Explanation":
     _check_results(results, profile.architecture)
     active = profile.active_threads()
-    profile.check_traces()
+    profile.check()
     with ThreadPoolExecutor(1) as pool:  # the disassembler, a process of its own, starts while the model is imported
         disassembled = pool.submit(read_program, *profile.machine_code())
         from gpudissect.explanation.model.build import explain_profile

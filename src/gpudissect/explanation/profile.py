@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -23,6 +24,8 @@ from gpudissect.units import WARP_SIZE
 
 SCHEMA: Literal["gpudissect/profile/1"] = "gpudissect/profile/1"
 MAX_PROFILE_BYTES = 4 << 20
+MAX_PARTS = 1 << 16  # lists and objects, or named values: each may cost an error of kilobytes
+MAX_EXECUTIONS = 1 << 48  # of a block by all threads
 MAX_CUBIN_BYTES = 1 << 26
 _RECORD_AGAIN = "record it again"
 
@@ -207,6 +210,16 @@ class Profile(Record):
     notes: Items[str] = ()
     """What could not be recorded, and why."""
 
+    @field_validator("counts")
+    @classmethod
+    def _are_of_warps(
+        cls, counts: Sequence[tuple[str, int, int, int, int]]
+    ) -> Sequence[tuple[str, int, int, int, int]]:
+        for _, _, warps, threads, taken in counts:
+            if not (warps <= threads <= WARP_SIZE * warps and taken <= threads <= MAX_EXECUTIONS):
+                raise ValueError(f"{threads} threads in {warps} warps, {taken} of them with a taken branch")
+        return counts
+
     def block_counts(self) -> dict[tuple[str, int], BlockCount]:
         """Executions of PTX blocks in a launch, by function and index of the block."""
         slow = defaultdict[tuple[str, int], list[SlowCount]](list)
@@ -232,10 +245,15 @@ class Profile(Record):
             threads += count.threads * (block.end - block.start)
         return threads / warps if warps else None
 
-    def check_traces(self) -> None:
-        """Raise `DamagedProfileError` for traces that are too long, and accesses or blocks that the profile lacks."""
+    def check(self) -> None:
+        """Raise `DamagedProfileError` for counts and traces that are too long or not of this launch, PTX and code."""
+        launched = self.launch.blocks * self.launch.warps_per_block, self.launch.blocks * self.launch.threads_per_block
+        if self.counts and not any(count[1] == 0 and count[2:4] == launched for count in self.counts):
+            raise DamagedProfileError("counts", "has no first block that all launched threads execute")
         if sum(warp.visits + warp.accesses for warp in self.warps) > MAX_EVENTS:
             raise DamagedProfileError("warps", f"has more than {MAX_EVENTS} events")
+        if any(each.block >= self.launch.blocks or each.warp >= self.launch.warps_per_block for each in self.warps):
+            raise DamagedProfileError("warps", "has a warp that launch does not have")
         blocks, traces = len(self.block_counts()), [warp.trace() for warp in self.warps]
         if any((trace.accessed >= len(self.accesses)).any() for trace in traces):
             raise DamagedProfileError("warps", "refers to an access that accesses does not contain")
@@ -267,6 +285,8 @@ def read_profile(path: Path) -> Profile:
     data = read_bounded(path, MAX_PROFILE_BYTES, "profile")
     if not data.strip():
         raise UsageError(f"{path} is empty; {_RECORD_AGAIN}")
+    if max(data.count(b"{") + data.count(b"["), data.count(b":")) > MAX_PARTS:
+        raise UsageError(f"{path} is not a profile: it has more than {MAX_PARTS} lists or named values")
     try:
         return Profile.model_validate_json(data)
     except ValidationError as error:

@@ -12,7 +12,7 @@ from gpudissect.explanation.ptx import MAX_PTX_BYTES, Module, parse_ptx
 from gpudissect.machine_code.device_code import cubins_for, read_device_code, read_embedded_ptx
 from gpudissect.machine_code.kernel import Cubin, read_cubin
 from gpudissect.machine_code.names import choose_name, source_name
-from gpudissect.machine_code.tools import find_tool, run_tool
+from gpudissect.machine_code.tools import ToolTimeoutError, find_tool, run_tool
 from gpudissect.results.files import read_bounded
 
 PTX, CUDA = ".ptx", ".cu"
@@ -93,7 +93,7 @@ def errors_in_source(code: UserCode, architecture: str) -> Iterator[None]:
     try:
         yield
     except MachineCodeError as error:
-        if code.file is None:
+        if code.file is None or isinstance(error, ToolTimeoutError):
             raise
         found = error
         try:

@@ -166,7 +166,8 @@ def _indirect_targets(attributes: _Attributes) -> dict[int, tuple[int, ...]]:
     """Addresses that each indirect branch may lead to, by the address of the branch, in bytes from the section."""
     targets: dict[int, tuple[int, ...]] = {}
     for kind, words in attributes:
-        while kind == _TARGETS and len(words) >= 3:
-            targets[words[0]] = words[3 : 3 + words[2]]
-            words = words[3 + words[2] :]
+        first = 0
+        while kind == _TARGETS and len(words) >= first + 3:
+            end = first + 3 + words[first + 2]
+            targets[words[first]], first = words[first + 3 : end], end
     return targets

@@ -14,6 +14,7 @@ _SET_ADDRESS = 2  # DW_LNE_set_address; its operand is relocated
 _ADDRESS_BYTES = 8
 _OF_DAMAGED_LINES = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """What pyelftools raises for numbers of files, forms and lengths that do not exist, besides its own exceptions."""
+MAX_LINE_BYTES = 1 << 19  # of .debug_line; each byte may take hundreds in memory
 UNREADABLE = "line information not readable"
 
 
@@ -31,6 +32,8 @@ def source_lines(cubin: Cubin, kernel: Kernel) -> dict[int, Line]:
     data = elf.content(".debug_line")
     if not data:
         return {}
+    if len(data) > MAX_LINE_BYTES:
+        raise UnreadableLinesError(f"{UNREADABLE} (larger than {MAX_LINE_BYTES >> 10} KiB)")
     try:
         from elftools.common.exceptions import DWARFError, ELFError
     except ImportError:

@@ -9,7 +9,8 @@ from typing import Any
 from gpudissect.errors import MachineCodeError, suggest
 from gpudissect.printable import quoted
 
-MAX_MANGLED, MAX_SUBSTITUTIONS = 1000, 30  # characters; references, of which each may double what is demangled
+MAX_MANGLED, MAX_SUBSTITUTIONS = 1000, 16  # characters; references, of which each may double what is demangled
+MAX_DEMANGLED = 10_000  # characters
 _SUBSTITUTION = re.compile(r"[ST][0-9A-Z]*_")
 _PLAIN = re.compile(r"[\w:]+")  # needs no quotes in a shell
 MAX_SHOWN, MAX_LISTED = 80, 10  # characters of a name in a message; names
@@ -46,7 +47,7 @@ def declaration(mangled: str) -> str:
         text = ctypes.string_at(place).decode("utf-8", "backslashreplace")
     finally:
         library.free(place)
-    return text[_after_return_type(text) :]
+    return mangled if len(text) > MAX_DEMANGLED else text[_after_return_type(text) :]
 
 
 def source_name(mangled: str) -> str:

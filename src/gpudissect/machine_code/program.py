@@ -4,14 +4,16 @@ import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from gpudissect.errors import MachineCodeError
 from gpudissect.machine_code.dependence import Dependences, find_dependences
 from gpudissect.machine_code.flow import Flow, control_flow
 from gpudissect.machine_code.instructions import Instruction, read_instructions
-from gpudissect.machine_code.kernel import Cubin, Kernel
+from gpudissect.machine_code.kernel import INSTRUCTION_BYTES, Cubin, Kernel
 from gpudissect.machine_code.lines import Line, UnreadableLinesError, source_lines
 from gpudissect.machine_code.loops import Loops, natural_loops
 from gpudissect.machine_code.units import Use, use
 
+MAX_INSTRUCTIONS = 100_000  # of a kernel; a prediction takes about 10 KB for each
 SLOW_PATHS = re.compile(r"(\$__internal_|__cuda_sm)\S*(slowpath|mediumpath|_rn_f64_full)")
 """Names that compilers give functions for exceptional operands of divisions and roots: very small or large, infinite,
 NaN. Such as ``$__internal_0_$__cuda_sm20_rcp_rn_f32_slowpath`` and ``k$__internal_trig_reduction_slowpathd``."""
@@ -60,6 +62,9 @@ def read_program(cubin: Cubin, kernel: Kernel) -> Program:
 
     Starts nvdisasm; raises `MachineCodeError` as `read_instructions` does.
     """
+    if len(kernel.code) > MAX_INSTRUCTIONS * INSTRUCTION_BYTES:
+        count = len(kernel.code) // INSTRUCTION_BYTES
+        raise MachineCodeError(f"the kernel has {count} instructions, supported: up to {MAX_INSTRUCTIONS}")
     lines, is_readable = dict[int, Line](), True
     try:
         lines = source_lines(cubin, kernel)

@@ -35,6 +35,10 @@ def find_tool(name: str) -> str:
     return found
 
 
+class ToolTimeoutError(MachineCodeError):
+    """A binary utility took longer than the limit."""
+
+
 def run_tool(name: str, arguments: Sequence[str], folder: Path | None = None) -> bytes:
     """Standard output of a binary utility run in `folder`.
 
@@ -43,7 +47,7 @@ def run_tool(name: str, arguments: Sequence[str], folder: Path | None = None) ->
     try:
         ended = run_limited([find_tool(name), *arguments], folder=folder)
     except TimeoutError as error:
-        raise MachineCodeError(f"{name} took {error}: give a smaller file") from None
+        raise ToolTimeoutError(f"{name} took {error}: give a smaller file") from None
     if ended.code:
         lines = ended.messages[:_MAX_MESSAGE_BYTES].decode("ascii", "backslashreplace").splitlines()
         reason = ascii(" ".join(_reason(lines).split()))[1:-1][:200]

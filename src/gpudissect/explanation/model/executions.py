@@ -56,7 +56,7 @@ def relative_executions(
     mean = np.where(is_typical, launched, found)
     relative = np.where(mean > 0, visits / np.where(mean > 0, mean, 1.0), 1.0)
     columns = [
-        np.ones(len(traces)) if each is None or round(count.value) == warps else relative[:, numbers[each]]
+        np.ones(len(traces)) if each not in numbers or round(count.value) == warps else relative[:, numbers[each]]
         for each, count in zip(counts.origin, counts.warps, strict=True)
     ]
     for number, block in enumerate(program.flow.blocks):  # a warp waits once, however often it polls

@@ -214,7 +214,7 @@ def is_scattered(addresses: Addresses, is_active: Bools, lines: NDArray[np.int64
 def distinct(addresses: Addresses, is_active: Bools, size: int, unit: int) -> NDArray[np.int64]:
     """How many different units of `unit` bytes each request of shape (requests, 32) touches."""
     first, last = addresses // unit, (addresses + np.uint64(size - 1)) // unit
-    pieces = int((last - first)[is_active].max(initial=0)) + 1
+    pieces = min(int((last - first)[is_active].max(initial=0)), (size - 1) // unit + 1) + 1
     each = first[:, :, None] + np.arange(pieces, dtype=np.uint64)
     on = is_active[:, :, None] & (each <= last[:, :, None])
     each, on = each.reshape(len(addresses), -1), on.reshape(len(addresses), -1)
