@@ -143,13 +143,20 @@ def bins(answers: Sequence[Answer]) -> list[Bin]:
     return [Bin(tuple(c for c, _ in rows), sum(right for _, right in rows)) for rows in binned if rows]
 
 
-def page(surveyed: Sequence[Surveyed], first: int) -> str:
+def _ranges(seeds: Sequence[int]) -> str:
+    """Seeds in order, such as ``5 to 9 and 20 to 30``."""
+    starts = [n for n, seed in enumerate(seeds) if n == 0 or seed != seeds[n - 1] + 1]
+    return " and ".join(f"{seeds[a]} to {seeds[b - 1]}" for a, b in pairwise((*starts, len(seeds))))
+
+
+def page(surveyed: Sequence[Surveyed]) -> str:
     """The page in Markdown."""
     answers = [each for one in surveyed for each in one.answers]
+    seeds = _ranges([one.answers[0].seed for one in surveyed])
     lines = [
         "# What a confidence is worth",
         "",
-        f"{len(surveyed)} random simulated GPUs, seeds {first} to {first + len(surveyed) - 1}: all replacement "
+        f"{len(surveyed)} random simulated GPUs, seeds {seeds}: all replacement "
         "policies, three kinds of index function, unequal sets, sectors, copies, partitioned caches, prefetch into the "
         "L2, TLBs before and behind the L1, page windows, dearer walks from memory, an index by path, more tags than "
         "room for data, room by the number of touches, other processes, and up to 1 % of the accesses delayed. "
@@ -280,7 +287,7 @@ def main() -> None:
     pool.shutdown(wait=False, cancel_futures=True)
     if not surveyed:
         return
-    text = page(surveyed, options.first)
+    text = page(surveyed)
     print(text)
     if options.keep:
         PAGE.write_text(text, encoding="utf-8")
