@@ -215,7 +215,6 @@ def chain_of(explanation: Explanation) -> str:
 def answers_of(explanation: Explanation, max_advice: int) -> list[tuple[str, str]]:
     """Labels and texts of what limits a kernel, how long it takes, what saves time and how many warps it needs."""
     optional = {
-        "Measured best": faster_of(explanation),
         "Grid": grid_of(explanation),
         "Divergence": divergence_of(explanation),
         "Assumed": assumed_of(explanation),
@@ -224,6 +223,7 @@ def answers_of(explanation: Explanation, max_advice: int) -> list[tuple[str, str
     answers += [(name, text) for name, text in optional.items() if text] + advice_of(explanation)[:max_advice]
     if (other := explanation.against) is not None:
         answers.append(("Other GPU", f"{gpu_of(other)}: {against_of(explanation, other)}"))
+    answers += [("Measured best", faster)] if (faster := faster_of(explanation)) else []
     answers += [("Occupancy", occupancy_of(explanation)), ("Warps needed", warps_of(explanation))]
     answers += [("Note", note) for note in explanation.notes[:1] if explanation.counts == "measured"]
     if explanation.point.limiter == LATENCY:

@@ -122,10 +122,10 @@ def test_arrays_that_instrumented_copies_computed_differently_are_named():
 
 def test_waits_that_the_simulation_cut_short_are_noted(monkeypatch):
     simulate = predict.run
+    assert not any("simulated warps" in note for note in explained("transpose_naive").notes)
     monkeypatch.setattr(predict, "run", lambda *job: replace(simulate(*job), released=3))
     notes = explain_profile(recorded("transpose_naive"), [H200]).notes
     assert any("waits of 3 simulated warps" in note for note in notes)
-    assert not any("simulated warps" in note for note in explained("transpose_naive").notes)
 
 
 def test_latency_under_load_is_assumed_without_a_result_of_hide():
