@@ -241,6 +241,8 @@ def test_ctrl_c_ends_the_process_and_keeps_what_was_measured(on_fake):
         (command("k.cu", "--shared", "300K"), ("307200 B", "232448 B")),
         (command("k.cu", "--limit", "0"), ("time limit",)),
         (command("k.cu", "-d", "sim:h200"), ("sim:h200", "cuda:0")),
+        (command("k.cu", "-d", ""), ("cuda:0",)),
+        (command("k.cu", "--shared", ""), ("not a size",)),
         (command("k.cu", "--profile", "missing/p.json"), ("missing/p.json", "no folder")),
         (command("k.cu", "--profile", "p.txt"), ("p.txt", ".json")),
         (command("k.cu", "--profile", "k.cu"), ("k.cu", "input")),

@@ -143,7 +143,7 @@ def explain(
         assert grid is not None and block is not None
         from gpudissect.explanation.on_gpu import check_saved, record_on_gpu, run_of
 
-        run = run_of(grid, block, shared or 0, arg or (), device, limit, options)
+        run = run_of(grid, block, 0 if shared is None else shared, arg or (), device, limit, options)
     needs_time = condition is not None and condition.needs_time
     if trips and needs_time:
         raise UsageError(f"the condition {NEEDS_TIME}")

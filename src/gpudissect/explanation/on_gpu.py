@@ -99,7 +99,7 @@ def run_of(
 
 def gpu_number(device: str | None) -> int:
     """The number of a GPU such as ``cuda:1``; 0 for None. Raises `UsageError` for what is no GPU of this machine."""
-    index = re.fullmatch(r"cuda:(\d{1,5})", device or "cuda:0")
+    index = re.fullmatch(r"cuda:(\d{1,5})", "cuda:0" if device is None else device)
     if index is not None:
         return int(index[1])
     name = quoted(device, 60)
