@@ -8,7 +8,7 @@ import numpy as np
 
 from gpudissect.simulation.cache.compiled import F64, I64, compiled, inlined
 
-STEP, RELATIVE, ROUNDING = 1e-6, 1e-9, 0.5  # counts are integers
+RELATIVE, ROUNDING, _STEP = 1e-9, 0.5, 1e-6  # counts are integers
 _MAX_COUNT = 1e12  # larger upper bounds follow from sums of bounds, and creep
 _MAX_STEPS = 20_000  # bounds that creep towards each other are left
 
@@ -108,8 +108,8 @@ def _tightened(sums: Equations, number: int, waiting: int, place: int) -> int:
             if new_low - new_high > 2 * (ROUNDING + RELATIVE * abs(new_high)):
                 return -1
             new_low = new_high = max(0.0, (new_low + new_high) / 2)
-        rises = new_low > low + STEP and new_low > low + RELATIVE * new_low
-        falls = new_high < _MAX_COUNT and new_high + STEP < high and new_high + RELATIVE * new_high < high
+        rises = new_low > low + _STEP and new_low > low + RELATIVE * new_low
+        falls = new_high < _MAX_COUNT and new_high + _STEP < high and new_high + RELATIVE * new_high < high
         if not (rises or falls):
             continue
         sums.low[unknown], sums.high[unknown] = new_low, new_high
@@ -134,10 +134,7 @@ def _tightened(sums: Equations, number: int, waiting: int, place: int) -> int:
 
 @compiled
 def propagate(sums: Equations, count: int, numbers: I64) -> int:
-    """Bounds that follow from some of the first `count` equations, until none changes.
-
-    1, or 0 if a lower bound exceeds an upper one.
-    """
+    """Follow the bounds from some of the first `count` equations until none changes; 1, or 0 for a contradiction."""
     _list_rows(sums, count)
     waiting, place, steps = numbers.size, 0, 0
     sums.queued[:] = 0

@@ -9,8 +9,8 @@ from typing import Any
 from gpudissect.errors import MachineCodeError, suggest
 from gpudissect.printable import quoted
 
-MAX_MANGLED, MAX_SUBSTITUTIONS = 1000, 16  # characters; references, of which each may double what is demangled
-MAX_DEMANGLED = 10_000  # characters
+MAX_MANGLED, MAX_DEMANGLED = 1000, 10_000  # characters
+MAX_SUBSTITUTIONS = 16  # references, of which each may double what is demangled
 _SUBSTITUTION = re.compile(r"[ST][0-9A-Z]*_")
 _PLAIN = re.compile(r"[\w:]+")  # needs no quotes in a shell
 MAX_SHOWN, MAX_LISTED = 80, 10  # characters of a name in a message; names

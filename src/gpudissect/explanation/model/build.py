@@ -284,13 +284,14 @@ class _Builder:
 
     def _lines_of_calls(self) -> dict[int, int]:
         """For each instruction of a function for exceptional operands, the address of the call that runs most often."""
-        program, flow, executed = self.assessment.program, self.assessment.program.flow, self.assessment.path.executed
-        found = dict[int, int]()
+        program, executed, found = self.assessment.program, self.assessment.path.executed, dict[int, int]()
+        flow = program.flow
         for function in (each for each in flow.called if each.start in program.slow_paths):
             calls = [block.end - 1 for block in flow.blocks if block.callee == function.start]
-            for block in flow.blocks[function.start : function.stop] if calls else ():
-                most = program.instructions[max(calls, key=lambda call: executed[call])].address
-                found |= dict.fromkeys(range(block.start, block.end), most)
+            code = range(flow.blocks[function.start].start, flow.blocks[function.stop - 1].end)
+            if calls:
+                most = max(calls, key=lambda call: executed[call])
+                found |= dict.fromkeys(code, program.instructions[most].address)
         return found
 
     def _assumptions(self) -> tuple[str, ...]:
