@@ -84,3 +84,12 @@ def test_warps_enter_the_loops_that_they_run_and_leave_the_kernel(kernel, loops)
 def test_a_prediction_for_another_gpu_has_no_measured_time():
     profile = read_profile(RECORDINGS / "h200" / "reduction.json")
     assert explain_profile(profile, [load(Path("docs/results/h100.json"))]).point.measured is None
+
+
+@pytest.mark.parametrize("gpu", ["h200", "h100"])
+def test_warps_that_are_traced_do_not_come_last(gpu):
+    """In `bvh_refit` the warp that comes last at a node goes on: traced ones go on as often as all."""
+    profile = read_profile(RECORDINGS / gpu / "bvh_refit.json")
+    launched = [count[2] / (profile.launch.blocks * profile.launch.warps_per_block) for count in profile.counts]
+    visits = [np.bincount(warp.trace().visited, minlength=len(launched)) for warp in profile.warps]
+    assert np.mean(visits, axis=0) == pytest.approx(launched, rel=0.05)

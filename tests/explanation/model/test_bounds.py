@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpudissect.explanation.model.assess import MAX_PATH, MAX_WHOLE_PATH
 from gpudissect.explanation.model.predict import bounds_of, demand_of, sm_of
 from gpudissect.explanation.model.steps import steps_of
 from tests.explanation.model.test_costs import CARD
@@ -79,3 +80,16 @@ def test_the_demand_of_special_functions_is_that_of_the_busiest_part_of_the_lsu(
     special = replace(load, fits=True, shared_interval=4.0, tag_interval=0.0)
     steps = [special, replace(load, shared_interval=passes)]
     assert demand_of(steps, np.ones(2), sm_of(CARD, 0.0, 1024))["lsu"].tolist() == demand
+
+
+@pytest.mark.parametrize(
+    ("blocks", "recorded", "length"),
+    [
+        *((64, 1.0, MAX_WHOLE_PATH), (64, 0.5, MAX_WHOLE_PATH), (64, 0.05, 5000), (64, 0.0, MAX_PATH)),
+        *((3200, 0.5, 8250), (640_000, 0.5, MAX_PATH)),
+    ],
+)
+def test_paths_are_long_where_an_sm_has_few_warps(blocks, recorded, length):
+    """Warps of 100,000 instructions, two to a block, on 132 SMs; a path ends with the recorded accesses."""
+    facts = replace(TWO_LOADS.facts, blocks=blocks, threads=64, recorded=recorded)
+    assert facts.max_path(100_000, 132) == pytest.approx(length, rel=0.01)

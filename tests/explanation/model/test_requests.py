@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudissect.explanation.model.requests import active, bank_passes, distinct
+from gpudissect.explanation.model.requests import PERIOD, active, bank_passes, crowded, distinct
 
 LANES = np.arange(32, dtype=np.uint64)
 ALL = np.ones((1, 32), dtype=bool)
@@ -57,3 +57,23 @@ def test_passes_are_those_of_the_fullest_bank(words, mask, merged):
     used = [word for word, ok in zip(words, on[0], strict=True) if ok]
     banks = np.bincount([w % 32 for w in (set(used) if merged else used)], minlength=32)
     assert passes(np.array(words) * 4, lanes=on, merged=merged) == banks.max()
+
+
+@pytest.mark.parametrize(
+    ("kibibytes", "rate"), [(8, 30.9), (16, 56.2), (20, 68.9), (32, 106.8), (40, 68.8), (80, 91.9), (160, 110.6)]
+)
+def test_lookups_in_a_small_table_take_as_long_as_measured_on_an_h100(kibibytes, rate):
+    """Random sectors of a table in the L2, in 1/ns; 107 where all places are used equally."""
+    units = np.random.default_rng(kibibytes).integers(2 * kibibytes, size=100_000)
+    assert crowded(units, np.arange(units.size) // 100) == pytest.approx(106.8 / rate, rel=0.15)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(10, 3000), st.integers(0, 1 << 30))
+def test_few_requests_all_over_the_l2_are_not_crowded(count, seed):
+    units = np.random.default_rng(seed).integers(1 << 20, size=count)
+    assert crowded(units, np.arange(count) % 8) <= 1 + 1.5 * np.sqrt(PERIOD / count)
+
+
+def test_requests_of_one_block_tell_nothing_of_their_places():
+    assert crowded(np.zeros(100, dtype=np.int64), np.zeros(100, dtype=np.int64)) == 1

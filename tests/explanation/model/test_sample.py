@@ -72,3 +72,16 @@ def test_lines_are_replaced_before_the_block_returns_if_the_l2_lacks_room(room, 
 def test_lines_of_several_blocks_are_not_replaced():
     both = rows((0, 0, [[4 * line] for line in range(9)] * 2), (0, 1, [[4 * line] for line in range(9)] * 2))
     assert not sample_of(both, np.array([0, 1]), 1, SECTORS).replaced(1.0).any()
+
+
+def test_a_written_line_goes_to_memory_each_time_it_is_replaced():
+    """A block loads and stores nine lines in turn, three times; in room for five each line is replaced twice."""
+    loads = [[SECTORS * line] for line in range(9)] * 3
+    both = [row for request in zip(*(rows((a, 0, loads)) for a in (0, 1)), strict=True) for row in request]
+    both = np.array([(a, 2 * n + a, w, 2 * n + a, s, 1) for a, n, w, _, s, _ in both], dtype=np.int64)
+    sample = sample_of(both, np.array([0]), 2, SECTORS)
+    replaced = sample.replaced(5.0)
+    written = sample.written_back(replaced, [1])
+    assert sample.share_of(1, written) == pytest.approx(2 / 3)
+    assert sample.share_of(0, written) == 0
+    assert not sample.written_back(np.zeros_like(replaced), [1]).any()

@@ -210,6 +210,18 @@ def test_busy_slices_of_random_words():
     assert found.hottest == pytest.approx(1 / 128, rel=0.5)
 
 
+def test_atomics_of_one_array_meet_at_its_slices():
+    """A program has two atomics on an array: each alone finds its words in one slice, both together in two."""
+    accesses = [Accessed(1, "global", "atomic", 4), Accessed(2, "global", "atomic", 4)]
+    warps = [warp([256 * index + 0 * LANES], block=block, index=index) for block in range(8) for index in (0, 1)]
+    found = Traffic(accesses, warps).outside
+    assert found[0].hot == found[1].hot == pytest.approx(0.5, abs=0.02)
+    apart = [
+        warp([256 * index + 0 * LANES], block=b, index=index, allocation=index) for b in range(8) for index in (0, 1)
+    ]
+    assert Traffic(accesses, apart).outside[0].hot == 1
+
+
 def test_floating_point_atomics_at_one_sector_take_longer():
     """At one word, an H100 does 0.69 integer and 0.285 floating-point reductions in a cycle; at 4 KiB as many."""
     alone, spread = Requests(1.0, 1.0, 1.0, hot=1.0, hottest=1.0), Requests(1.0, 1.0, 1.0, hot=0.1, hottest=0.01)

@@ -95,7 +95,12 @@ def converged(trial: Trial) -> Iterator[Advice]:
     if not issued or WARP_SIZE * least / issued >= CONVERGED_THREADS:
         return
     fewer = replace(counts, warps=tuple(Count(each, each, each) for each in needed))
-    path = walk(trial.program, fewer, launch.blocks * launch.warps_per_block, assessment.facts.max_path)
+    path = walk(
+        trial.program,
+        fewer,
+        launch.blocks * launch.warps_per_block,
+        assessment.facts.max_path(issued / assessment.facts.launched_warps, trial.card.sms),
+    )
     more = {
         index: warps[number] / needed[number]
         for number, block in enumerate(flow.blocks)

@@ -27,7 +27,7 @@ def fewer_retries(trial: Trial) -> Iterator[Advice]:
     if not found:
         return
     counts = with_one_attempt(program, assessment.counts, attempts)
-    path, _ = walked(program, counts, assessment.facts)
+    path, _ = walked(program, counts, assessment.facts, assessment.card.sms)
     gain = trial.gain_of(replace(assessment, counts=counts, path=path, attempts={}))
     places = defaultdict[str, list[str]](list)
     for index, name in found.items():

@@ -17,7 +17,7 @@ from gpudissect.explanation.model.costs import Cost, cost_of
 from gpudissect.explanation.model.executions import barrier_events, relative_executions
 from gpudissect.explanation.model.occupancy import Occupancy, l1_bytes, occupancy_of, shared_of_block
 from gpudissect.explanation.model.phases import Events, no_events
-from gpudissect.explanation.model.predict import Launch, Prediction, latency_of_warp, predict
+from gpudissect.explanation.model.predict import MAX_ISSUES, Launch, Prediction, latency_of_warp, predict
 from gpudissect.explanation.model.requests import LINE, SECTOR, Requests, of_floats
 from gpudissect.explanation.model.retries import mean_passes, retried_accesses, with_retries
 from gpudissect.explanation.model.sample import Sample
@@ -53,7 +53,7 @@ class Facts:
     warps: Sequence[SampledWarp] = field(repr=False)
     behind_l1: Mapping[int, BehindL1] = field(repr=False)  # by index of access
     allocated: int = 0  # bytes of the arrays of its arguments, 0 if not known
-    recorded: float = 1.0  # share of the accesses of the sampled warps
+    recorded: float = 1.0  # share of the accesses of sampled warps; 0 if these differ and are cut
 
     @property
     def warps_per_block(self) -> int:
@@ -65,10 +65,15 @@ class Facts:
         """Warps of the launch."""
         return self.blocks * self.warps_per_block
 
-    @property
-    def max_path(self) -> int:
-        """Maximum path length of a warp, in instructions."""
-        return MAX_WHOLE_PATH if self.recorded >= WHOLE else MAX_PATH
+    def max_path(self, executed: float, sms: int) -> float:
+        """Maximum path length of a warp that executes so many instructions on a GPU with so many SMs.
+
+        If accesses are missing, it is long only where all warps of an SM can be simulated that far.
+        """
+        if self.recorded >= WHOLE:
+            return MAX_WHOLE_PATH
+        affordable = min(self.recorded * executed, MAX_ISSUES * sms / self.launched_warps)
+        return min(max(MAX_PATH, affordable), MAX_WHOLE_PATH)
 
     @property
     def sampled(self) -> list[SampledWarp]:
@@ -217,9 +222,12 @@ class Assessment:
 
         Lines that are only read stay longer: a kernel that reads 70 MB sequentially hits for 67 % of the bytes (H100).
         """
-        stores = [index for index, access in enumerate(self.facts.accesses) if access.kind == "store"]
-        written = np.isin(self.sample.number, self.sample.number[np.isin(self.sample.access, stores)])
+        written = np.isin(self.sample.number, self.sample.number[np.isin(self.sample.access, self._stores)])
         return bool(written.size) and float(written.mean()) >= MIN_WRITTEN
+
+    @cached_property
+    def _stores(self) -> list[int]:
+        return [index for index, access in enumerate(self.facts.accesses) if access.kind == "store"]
 
     def behind_full_l2(self, resident: int) -> dict[int, BehindL1]:
         """`behind_l1` while `resident` blocks share each SM: lines that the L2 has replaced come from memory."""
@@ -228,10 +236,11 @@ class Assessment:
     def _served_after_replacement(self, replaced: NDArray[np.bool_]) -> dict[int, BehindL1]:
         """What becomes of the requests of accesses to lines that the L2 has replaced, by index of access."""
         found = {}
+        moved = replaced | self.sample.written_back(replaced, self._stores) if replaced.any() else replaced
         for index in self.sample.accesses if replaced.any() else ():
             each = self.behind_l1.get(index, BehindL1(0.0, 0.0))
             is_local = self.facts.accesses[index].space == "local"
-            more = self.sample.share_of(index, replaced) * (1.0 if is_local else each.lone) * (1 - each.memory)
+            more = self.sample.share_of(index, moved) * (1.0 if is_local else each.lone) * (1 - each.memory)
             if more:
                 found[index] = each._replace(memory=each.memory + more, memory_bytes=each.memory_bytes + more * SECTOR)
         return found
@@ -249,7 +258,9 @@ def facts_of(profile: Profile, card: Card) -> Facts:
     for warp in profile.warps:
         shares_sm = (warp.block - first) % profile.gpu.sm_count == 0
         warps.append(SampledWarp(order.setdefault(warp.block, len(order)) if shares_sm else -1, warp.trace()))
-    recorded = sum(warp.accesses for warp in profile.warps)
+    recorded, missing = (sum(getattr(warp, name) for warp in profile.warps) for name in ("accesses", "more_accesses"))
+    is_cut = any(warp.more_visits for warp in profile.warps)
+    differ = len({warp.visits + warp.more_visits for warp in profile.warps}) > 1
     return Facts(
         blocks=profile.launch.blocks,
         threads=profile.launch.threads_per_block,
@@ -259,7 +270,7 @@ def facts_of(profile: Profile, card: Card) -> Facts:
         warps=warps,
         behind_l1=_behind_l1(profile, warps, card),
         allocated=sum(each.bytes for each in profile.allocations),
-        recorded=recorded / max(1, recorded + sum(warp.more_accesses for warp in profile.warps)),
+        recorded=0.0 if is_cut and differ else recorded / max(1, recorded + missing),
     )
 
 
@@ -362,12 +373,14 @@ def _ptx_blocks(facts: Facts, module: Module) -> dict[int, tuple[str, int]]:
     return {index: block for index, block in of_access.items() if block is not None}
 
 
-def walked(program: Program, counts: MachineCounts, facts: Facts) -> tuple[Path, Events]:
+def walked(program: Program, counts: MachineCounts, facts: Facts, sms: int) -> tuple[Path, Events]:
     """The paths of the warps, and what they do with barriers in memory. Raises `UsageError`, see `barrier_events`."""
     traces = [warp.trace for warp in facts.sampled]
     events = barrier_events(program, facts.accesses, traces)
     relative = relative_executions(traces, facts.counts, facts.launched_warps, counts, program, events)
-    return walk(program, counts, facts.launched_warps, facts.max_path, relative), events
+    sizes = [block.end - block.start for block in program.flow.blocks]
+    executed = sum(size * count.value for size, count in zip(sizes, counts.warps, strict=True)) / facts.launched_warps
+    return walk(program, counts, facts.launched_warps, facts.max_path(executed, sms), relative), events
 
 
 def assess_counts(
@@ -375,7 +388,7 @@ def assess_counts(
 ) -> Assessment:
     """The same with known executions; `accessed` has the index of the access of each instruction that makes one."""
     counts, attempts = with_retries(program, counts, accessed, traffic.contention, facts.warps_per_block)
-    path, events = walked(program, counts, facts)
+    path, events = walked(program, counts, facts, card.sms)
     pairs = zip(program.instructions, program.uses, strict=True)
     values = {facts.accesses[index].instruction: count for index, count in traffic.values.items()}
     costs = tuple(cost_of(instruction, use, card, values.get(instruction.line or -1)) for instruction, use in pairs)

@@ -21,6 +21,10 @@ MERGED_BYTES = 48.0  # per cycle from the L2 to an SM if others read the same li
 LOOKUP_BYTES = 60.0  # that the L2 returns while it looks up a line: an H200 looks up 152 random lines in a ns
 PART_OF_LINE, PART_OF_SECTOR = 18.0, 42.0  # bytes per line and per partial sector of a store, without a far partition
 STORE_LOOKUPS = 2.5  # that a store to a far line takes after the first: fitted to a naive transpose on an H200
+UNIT, PERIOD, MAX_CROWDED = 512, 64, 3.5
+"""Bytes of which one place of the L2 has the lines, places over which neighbouring units are spread evenly, largest
+factor by which lookups in few places are slower. Random sectors of a table per ns (`ld.cg`, all SMs of an H100): 31 for
+8 KiB, 56 for 16, 107 for 32, 69 for 40, 108 for 64, 92 for 80, 110 for 160 KiB; 28 to 36 for 2 to 4 KiB."""
 SLICES, HASHES = 64, 8  # of the L2; over which the busiest slice is averaged
 FLOAT_INTERVAL = 2.42  # times that of an integer atomic at one sector, at which floats take 3.5 cycles: H100
 MIN_SCATTERED_LINES, MAX_SPAN = 4, 4  # lines of a scattered request, and their span relative to their number
@@ -43,6 +47,7 @@ class Requests:
     at the busiest slice, `hottest`: at the busiest sector. `crossing`: share of the lines that go to the far partition
     of the L2; `far`: of those that hit; `merged`: share of the requests to the L2 that it merges with one of another
     SM. `from_memory`: share of all sectors, also of those that hit the L1; `new`: share that is new to their block;
+    `crowded`: time of the L2 for a line that misses the L1 if no line hits it, relative to lines in all slices alike.
     `sector_dram_bytes`: bytes that each sector from memory moves. `predicated_on`: share of the executions whose
     predicate is true: only these make a request. `access`: index in the sample, None once the simulated L1 has
     determined the hits; `is_whole`: the sample has all requests that a warp makes.
@@ -66,6 +71,7 @@ class Requests:
     crossing: float = 0.0
     far: float = 0.0
     merged: float = 0.0
+    crowded: float = 1.0
     from_memory: float = 0.0
     new: float = 1.0
     sector_dram_bytes: float = 0.0
@@ -189,6 +195,24 @@ def shared_units(addresses: Addresses, is_active: Bools, of: NDArray[np.int64], 
     return np.bincount(units)[np.bincount(units[first]) > 1] / max(1, len(rows))
 
 
+def crowded(units: NDArray[np.int64], blocks: NDArray[np.int64]) -> float:
+    """Time of the L2 to look up these units relative to units in all its slices alike; `blocks`: block of each unit.
+
+    The busiest place according to half of the blocks is compared with the mean of all places in the other half, less
+    one standard error, so that the noise of a sample does not count.
+    """
+    halves = [units[numbered(blocks) % 2 == half] for half in (0, 1)]
+    if not min(half.size for half in halves):
+        return 1.0
+    found = []
+    for seed in np.random.default_rng(0).integers(1 << 62, size=HASHES).tolist():
+        places = [(half % PERIOD) ^ ((half // PERIOD * (2 * seed + 1) >> 32) % PERIOD) for half in halves]
+        counts = [np.bincount(each, minlength=PERIOD) / each.size for each in places]
+        found += [counts[1 - half][counts[half].argmax()] for half in (0, 1)]
+    share = float(np.mean(found))
+    return min(max(1.0, PERIOD * (share - math.sqrt(share / (HASHES * units.size)))), MAX_CROWDED)
+
+
 def busiest_slice(shares: NDArray[np.float64]) -> float:
     """Share of the accesses at the busiest slice of the L2, the mean over several hashes; `shares`: see `shared_units`.
 
@@ -234,7 +258,8 @@ def l2_load(requests: Requests, access: str, card: Card) -> float:
         return requests.operations * max((1 + card.far_homes) * LOOKUP_BYTES, requests.hot * serialized)
     if access == "store":
         return max(requests.l2_bytes, requests.lines * (1 + STORE_LOOKUPS * card.far_homes) * LOOKUP_BYTES)
-    read = max(requests.l2_bytes, requests.lines * (1 + 2 * requests.crossing) * LOOKUP_BYTES)
+    longer = 1 + (requests.crowded - 1) * (1 - requests.in_sm)  # the L1 holds lines that are requested most
+    read = max(requests.l2_bytes, requests.lines * (1 + 2 * requests.crossing) * LOOKUP_BYTES * longer)
     if requests.l2_bytes < requests.lines * LINE:
         return read
     delivered = requests.l2_bytes * card.bytes_per_cycle("l2", "read_bandwidth") / MERGED_BYTES

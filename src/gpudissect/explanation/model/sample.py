@@ -1,6 +1,6 @@
 """Sampled loads of the warps that share an SM, as the lines and sectors that the simulated L1 looks up."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -14,7 +14,7 @@ from gpudissect.explanation.rows import distinct_rows, numbered, row_keys
 MIN_SHARED, MAX_RETURNS = 0.5, 0.05  # shares of the lines of an access that sweeps shared lines
 TOGETHER = 2  # requests by which warps of a block are apart if they request about at the same time
 RECENT = 64  # requests of a warp after which what it requested may have left the L2
-FULL_SETS = (0.75, 0.85, 0.95)  # of the L2: parts of the capacity at which a third of the sets each are full
+FULL_SETS = (0.65, 0.85, 1.05)  # of the L2: parts of the capacity at which a third of the sets each are full
 Ints = NDArray[np.int64]
 
 
@@ -94,6 +94,19 @@ class Sample:
             is_hit, caches = np.zeros(own.size, dtype=np.int64), lru.lists(nodes.size, int(self.block.max()) + 1)
             lru.fill_l1(np.ascontiguousarray(columns), max(1, int(lines * share)), caches, is_hit)
             found[own[order]] |= (is_hit == 0) & ~is_first & (columns[:, 1] % len(FULL_SETS) == number)
+        return found
+
+    def written_back(self, replaced: NDArray[np.bool_], stores: Collection[int]) -> NDArray[np.bool_]:
+        """Requests of stores, by line, that are the first to write a line before the L2 replaces it."""
+        own = np.flatnonzero(self.is_alone)
+        own = own[np.lexsort((self.position[own], self.number[own], self.block[own]))]
+        before = np.cumsum(replaced[own], dtype=np.int64)
+        line = numbered(row_keys(self.block[own], self.number[own]))
+        last = np.zeros(int(line.max(initial=-1)) + 1, dtype=np.int64)
+        np.maximum.at(last, line, before)
+        rows = np.flatnonzero(np.isin(self.access[own], list(stores)) & (before < last[line]))
+        found = np.zeros(self.number.size, dtype=bool)
+        found[own[rows[distinct_rows(line[rows], before[rows])[0]]]] = True
         return found
 
     def share_of(self, access: int, lines: NDArray[np.bool_]) -> float:

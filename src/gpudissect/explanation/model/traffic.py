@@ -18,11 +18,13 @@ from gpudissect.explanation.model.card import Card
 from gpudissect.explanation.model.requests import (
     LINE,
     SECTOR,
+    UNIT,
     Requests,
     active,
     atomic_operations,
     bank_passes,
     busiest_slice,
+    crowded,
     distinct,
     is_scattered,
     shared_units,
@@ -104,7 +106,7 @@ class Traffic:
         self.contention: dict[int, Contention] = {}
         blocks = np.array([warp.block for warp in warps], dtype=np.int64)
         parts, written = list[NDArray[np.int64]](), list[NDArray[np.int64]]()
-        stores = dict[int, _Group]()
+        stores, atomics = dict[int, _Group](), dict[int, _Group]()
         for index, group in _groups(accesses, warps).items():
             if group.access.kind == VALUE:
                 self.values[index] = float(distinct(group.addresses, group.lanes, 1, 1).mean())
@@ -112,9 +114,11 @@ class Traffic:
             group = _converged(group) if index in diverged else group
             if index in combined:  # only the first active lane requests
                 group = replace(group, lanes=group.lanes & (np.cumsum(group.lanes, axis=1) == 1))
-            self.outside[index] = _without_cache(group, blocks, merged=index in retried)
+            self.outside[index] = _without_cache(group, merged=index in retried)
             if index in retried:
                 self.contention[index] = contention_of(group.addresses, group.lanes, group.access.size, group.warps)
+            if group.access.kind == "atomic" and group.access.space not in ("shared", "const"):
+                atomics[index] = group
             if group.access.passes_l1:
                 continue
             if group.access.space == "global" and group.access.kind == "store":
@@ -129,7 +133,18 @@ class Traffic:
         for index, share in _completed(stores).items():
             random = RANDOM_STORE + share * (COMPLETED_STORE - RANDOM_STORE)
             self.outside[index] = replace(self.outside[index], random=random)
-        self.outside |= {index: _without_cache(_contiguous(accesses[index]), blocks) for index in self.assumed}
+        self.outside |= {index: _without_cache(_contiguous(accesses[index])) for index in self.assumed}
+        array_of = {
+            index: int(group.addresses[group.lanes].max(initial=0)) >> _ALLOCATION_BITS
+            for index, group in atomics.items()
+        }
+        for array in set(array_of.values()):
+            of_array = {index: group for index, group in atomics.items() if array_of[index] == array}
+            hot, hottest = _concentration(list(of_array.values()), block_numbers(blocks))
+            self.outside |= {index: replace(self.outside[index], hot=hot, hottest=hottest) for index in of_array}
+        for rows in parts:
+            if rows.size and accesses[index := int(rows[0, 0])].space != "local":
+                self.outside[index] = replace(self.outside[index], crowded=_crowded(rows, block_numbers(blocks)))
         self._rows = np.concatenate(parts) if parts else np.zeros((0, 6), dtype=np.int64)
         self._blocks = blocks
         self.sample = sample_of(np.concatenate([self._rows, *written]), blocks, len(accesses), LINE // SECTOR)
@@ -143,11 +158,25 @@ class Traffic:
         return {index: new[index] / requested[index] for index in np.flatnonzero(requested[: new.size]).tolist()}
 
 
-def _without_cache(group: _Group, blocks: NDArray[np.int64], *, merged: bool = False) -> Requests:
-    """The requests of an access if nothing hits the L1.
+def _crowded(rows: NDArray[np.int64], blocks: NDArray[np.int64]) -> float:
+    """`Requests.crowded` of the requests of a load, see `_sectors`."""
+    lines = rows[distinct_rows(rows[:, 1], rows[:, 4] // (LINE // SECTOR))[0]]
+    return crowded(lines[:, 4] // (UNIT // SECTOR), blocks[lines[:, 2]])
 
-    `blocks`: of each warp, -1 for one on another SM. `merged`: lanes of an atomic with the same word share a pass.
+
+def _concentration(atomics: Sequence[_Group], blocks: NDArray[np.int64]) -> tuple[float, float]:
+    """Share of the atomic accesses of an array by lanes at the busiest slice of the L2, and at the busiest sector.
+
+    `blocks`: number of the block of each warp.
     """
+    addresses, lanes = (np.concatenate(each) for each in zip(*((g.addresses, g.lanes) for g in atomics), strict=True))
+    of = blocks[np.concatenate([group.warps for group in atomics])]
+    slices, sectors = (shared_units(addresses, lanes, of, unit) for unit in (LINES_OF_SLICE * LINE, SECTOR))
+    return busiest_slice(slices), float(sectors.max(initial=0.0))
+
+
+def _without_cache(group: _Group, *, merged: bool = False) -> Requests:
+    """The requests of an access if nothing hits the L1; `merged`: lanes of an atomic with one word share a pass."""
     access, lanes = group.access, group.lanes
     mean_lanes = float(lanes[:, :WARP_SIZE].sum(axis=1).mean())
     if access.space == "const":
@@ -159,17 +188,13 @@ def _without_cache(group: _Group, blocks: NDArray[np.int64], *, merged: bool = F
         return Requests(mean_lanes, float(conflicts.mean()), 0.0)
     lines = distinct(group.addresses, lanes, access.size, LINE)
     sectors = distinct(group.addresses, lanes, access.size, SECTOR)
-    is_load, is_atomic, operations, hot, hottest = access.kind == "load", access.kind == "atomic", 0.0, 0.0, 0.0
+    is_load, is_atomic = access.kind == "load", access.kind == "atomic"
     words = [slice(n, n + WARP_SIZE) for n in range(0, lanes.shape[1], WARP_SIZE)]  # several in local memory alone
     passes = [bank_passes(group.addresses[:, n], lanes[:, n], access.size, merged=not is_atomic) for n in words]
     data_passes = float(np.sum(passes, axis=0).mean())
     if access.is_copied:
         data_passes = max(1.0, mean_lanes * access.size / LINE)
-    if is_atomic:
-        operations = float(atomic_operations(group.addresses, lanes, access.size).mean())
-        of = block_numbers(blocks)[group.warps]
-        hot = busiest_slice(shared_units(group.addresses, lanes, of, LINES_OF_SLICE * LINE))
-        hottest = float(shared_units(group.addresses, lanes, of, SECTOR).max(initial=0.0))
+    operations = float(atomic_operations(group.addresses, lanes, access.size).mean()) if is_atomic else 0.0
     mean, unit = float(sectors.mean()), min(access.size, WORD)
     moved = mean * SECTOR
     touched = unit * float(distinct(group.addresses, lanes, access.size, unit).mean())
@@ -187,8 +212,6 @@ def _without_cache(group: _Group, blocks: NDArray[np.int64], *, merged: bool = F
         scattered=_scattered(group, lines) if is_load or (access.size < SECTOR and mean_lanes <= LONE * mean) else 0.0,
         random=1.0 if is_load else RANDOM_STORE,
         operations=operations,
-        hot=hot,
-        hottest=hottest,
     )
 
 
