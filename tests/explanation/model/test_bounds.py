@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudissect.explanation.model.assess import MAX_PATH, MAX_WHOLE_PATH
+from gpudissect.explanation.model.assess import MAX_CUT_PATH, MAX_PATH, MAX_WHOLE_PATH
 from gpudissect.explanation.model.predict import bounds_of, demand_of, sm_of
 from gpudissect.explanation.model.steps import steps_of
 from tests.explanation.model.test_costs import CARD
@@ -85,8 +85,8 @@ def test_the_demand_of_special_functions_is_that_of_the_busiest_part_of_the_lsu(
 @pytest.mark.parametrize(
     ("blocks", "recorded", "length"),
     [
-        *((64, 1.0, MAX_WHOLE_PATH), (64, 0.5, MAX_WHOLE_PATH), (64, 0.05, 5000), (64, 0.0, MAX_PATH)),
-        *((3200, 0.5, 8250), (640_000, 0.5, MAX_PATH)),
+        *((64, 1.0, MAX_WHOLE_PATH), (64, 0.5, MAX_CUT_PATH), (64, 0.05, 5000), (64, 0.0, MAX_PATH)),
+        *((4800, 0.5, 5500), (640_000, 0.5, MAX_PATH)),
     ],
 )
 def test_paths_are_long_where_an_sm_has_few_warps(blocks, recorded, length):

@@ -229,8 +229,10 @@ def test_floating_point_atomics_at_one_sector_take_longer():
     assert of_floats(spread).hot == spread.hot
 
 
-def test_atomics_of_one_block_do_not_count_as_those_of_several():
-    warps = [warp([0 * LANES], block=3) for _ in range(4)]
+@pytest.mark.parametrize("block", [3, -2])
+def test_atomics_of_one_block_do_not_count_as_those_of_several(block):
+    """Also not if it runs on another SM."""
+    warps = [warp([0 * LANES], block=block) for _ in range(4)]
     assert Traffic([Accessed(1, "global", "atomic", 4)], warps).outside[0].hot == 0
 
 

@@ -36,9 +36,9 @@ WHOLE = 0.9  # of the requests of an access that a sampled warp must have on ave
 FLOATS = frozenset(("F32", "F64", "F16x2", "BF16x2"))  # types of atomics
 MIN_WRITTEN = 0.25  # share of the sampled lines from which on blocks compete for room in the L2
 DIVERGED = 1.1  # times as many lanes
-MAX_PATH, MAX_WHOLE_PATH = 3000, 14_000
-"""Instructions of the path of a warp, and the same if nearly all accesses of the sampled warps are recorded: those of a
-longer path are repetitions."""
+MAX_PATH, MAX_CUT_PATH, MAX_WHOLE_PATH = 3000, 7000, 14_000
+"""Instructions of the path of a warp; the same if an SM has few warps; the same if nearly all accesses of the sampled
+warps are recorded: those of a longer path are repetitions."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Facts:
         if self.recorded >= WHOLE:
             return MAX_WHOLE_PATH
         affordable = min(self.recorded * executed, MAX_ISSUES * sms / self.launched_warps)
-        return min(max(MAX_PATH, affordable), MAX_WHOLE_PATH)
+        return min(max(MAX_PATH, affordable), MAX_CUT_PATH)
 
     @property
     def sampled(self) -> list[SampledWarp]:
@@ -138,7 +138,7 @@ class Assessment:
         bulk = replace(
             each, access=None, in_sm=0.0, in_l2=1 - each.from_memory, sectors=size / SECTOR, lines=size / LINE
         )
-        return replace(bulk, l2_bytes=size, dram_bytes=size)
+        return replace(bulk, l2_bytes=size, dram_bytes=size, crowded=1.0)
 
     def _is_load(self, index: int) -> bool:
         return self.facts.accesses[index].kind == "load"
@@ -253,11 +253,10 @@ class Assessment:
 def facts_of(profile: Profile, card: Card) -> Facts:
     """What a profile says of a run, with the hits in the L2 of this GPU. Raises `UsageError` if it is damaged."""
     first = profile.warps[0].block if profile.warps else 0
-    order: dict[int, int] = {}
-    warps = []
-    for warp in profile.warps:
-        shares_sm = (warp.block - first) % profile.gpu.sm_count == 0
-        warps.append(SampledWarp(order.setdefault(warp.block, len(order)) if shares_sm else -1, warp.trace()))
+    order = dict.fromkeys(warp.block for warp in profile.warps)
+    on_sm = [block for block in order if (block - first) % profile.gpu.sm_count == 0]
+    number = {block: ~index for index, block in enumerate(order)} | {block: index for index, block in enumerate(on_sm)}
+    warps = [SampledWarp(number[warp.block], warp.trace()) for warp in profile.warps]
     recorded, missing = (sum(getattr(warp, name) for warp in profile.warps) for name in ("accesses", "more_accesses"))
     is_cut = any(warp.more_visits for warp in profile.warps)
     differ = len({warp.visits + warp.more_visits for warp in profile.warps}) > 1

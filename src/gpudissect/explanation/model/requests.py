@@ -21,11 +21,12 @@ MERGED_BYTES = 48.0  # per cycle from the L2 to an SM if others read the same li
 LOOKUP_BYTES = 60.0  # that the L2 returns while it looks up a line: an H200 looks up 152 random lines in a ns
 PART_OF_LINE, PART_OF_SECTOR = 18.0, 42.0  # bytes per line and per partial sector of a store, without a far partition
 STORE_LOOKUPS = 2.5  # that a store to a far line takes after the first: fitted to a naive transpose on an H200
-UNIT, PERIOD, MAX_CROWDED = 512, 64, 3.5
-"""Bytes of which one place of the L2 has the lines, places over which neighbouring units are spread evenly, largest
-factor by which lookups in few places are slower. Random sectors of a table per ns (`ld.cg`, all SMs of an H100): 31 for
-8 KiB, 56 for 16, 107 for 32, 69 for 40, 108 for 64, 92 for 80, 110 for 160 KiB; 28 to 36 for 2 to 4 KiB."""
-SLICES, HASHES = 64, 8  # of the L2; over which the busiest slice is averaged
+UNIT, MAX_SHARE = 256, 1 / 250
+"""Bytes with one place in the L2, and the largest share of the lookups that a sector takes: waiting requests for one
+sector are served together. Random sectors of a table (`ld.cg`, all SMs): 107 in a ns of 64 KiB, which have 64 places,
+on an H100 and an H200; half as many of 16 KiB, 31 of 8, 36 of 4, 21 of 1 KiB, 40 of 512 bytes."""
+SLICES, HASHES, MULTIPLIER = 64, 8, 0x9E3779B1  # of the L2; over which the busiest slice is averaged
+REGION = 8  # parts of 16 KiB in which even ones have one half of the places and odd ones the other
 FLOAT_INTERVAL = 2.42  # times that of an integer atomic at one sector, at which floats take 3.5 cycles: H100
 MIN_SCATTERED_LINES, MAX_SPAN = 4, 4  # lines of a scattered request, and their span relative to their number
 _LANES = np.arange(WARP_SIZE)
@@ -195,32 +196,47 @@ def shared_units(addresses: Addresses, is_active: Bools, of: NDArray[np.int64], 
     return np.bincount(units)[np.bincount(units[first]) > 1] / max(1, len(rows))
 
 
-def crowded(units: NDArray[np.int64], blocks: NDArray[np.int64]) -> float:
-    """Time of the L2 to look up these units relative to units in all its slices alike; `blocks`: block of each unit.
+def crowded(sectors: NDArray[np.int64], blocks: NDArray[np.int64]) -> float:
+    """Time of the L2 to look up lines relative to lines in `SLICES` places alike; of each, a sector and the block.
 
     The busiest place according to half of the blocks is compared with the mean of all places in the other half, less
-    one standard error, so that the noise of a sample does not count.
+    one standard error, so that the noise of a sample does not count. Large arrays have more than `SLICES` places, which
+    is left out: with it, tables of kernels that also load other arrays would be too slow.
     """
-    halves = [units[numbered(blocks) % 2 == half] for half in (0, 1)]
+    halves = [sectors[numbered(blocks) % 2 == half] for half in (0, 1)]
     if not min(half.size for half in halves):
         return 1.0
+    distinct_sectors = [np.unique(half, return_counts=True) for half in halves]
+    shares = [np.minimum(n / n.sum(), max(MAX_SHARE, 2 / n.sum())) for _, n in distinct_sectors]
     found = []
-    for seed in np.random.default_rng(0).integers(1 << 62, size=HASHES).tolist():
-        places = [(half % PERIOD) ^ ((half // PERIOD * (2 * seed + 1) >> 32) % PERIOD) for half in halves]
-        counts = [np.bincount(each, minlength=PERIOD) / each.size for each in places]
+    for seed in range(HASHES):
+        places = [_place(each * SECTOR // UNIT, seed) for each, _ in distinct_sectors]
+        counts = [np.bincount(*each, minlength=SLICES) for each in zip(places, shares, strict=True)]
         found += [counts[1 - half][counts[half].argmax()] for half in (0, 1)]
     share = float(np.mean(found))
-    return min(max(1.0, PERIOD * (share - math.sqrt(share / (HASHES * units.size)))), MAX_CROWDED)
+    return max(1.0, SLICES * (share - math.sqrt(share / (HASHES * sectors.size))))
 
 
 def busiest_slice(shares: NDArray[np.float64]) -> float:
-    """Share of the accesses at the busiest slice of the L2, the mean over several hashes; `shares`: see `shared_units`.
+    """Share of the atomics at the busiest slice of the L2, the mean over several hashes; `shares`: see `shared_units`.
 
     On an H100, reductions at random words of 32 lines take as long as if they had 7.4 slices. `SLICES` is about
-    `redg.random_rate` / `redg.word_rate`, 66.
+    `redg.random_rate` / `redg.word_rate`, 66. Real hashes spread contiguous words more evenly: on an H200, random words
+    of 16 KiB take as long as if they had 26 slices, here 16.
     """
     slices = np.random.default_rng(0).integers(SLICES, size=(HASHES, len(shares)))
     return float(np.mean([np.bincount(each, shares, SLICES).max() for each in slices]))
+
+
+def _place(units: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """The place of each unit. Of four neighbours, every other one has the same (atomics at two words of an H200).
+
+    16 KiB have half of the places, the next 16 KiB the other half; the order, and what is distant, is hashed.
+    """
+    group, unit = np.divmod(units, SLICES)
+    factor, half = (2 * seed + 1) * MULTIPLIER % (1 << 31), SLICES // 2
+    place = (unit >> 2 << 1 | unit & 1) ^ (group * factor >> 13) % half
+    return np.asarray(((group // REGION * factor >> 13) + group % 2 * half + place) % SLICES)
 
 
 def of_floats(requests: Requests) -> Requests:

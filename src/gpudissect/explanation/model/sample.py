@@ -98,16 +98,21 @@ class Sample:
 
     def written_back(self, replaced: NDArray[np.bool_], stores: Collection[int]) -> NDArray[np.bool_]:
         """Requests of stores, by line, that are the first to write a line before the L2 replaces it."""
+        own, ends = self._by_line
+        before = np.cumsum(replaced[own], dtype=np.int64)
+        rows = np.flatnonzero(np.isin(self.access[own], list(stores)) & (before < before[ends]))
+        found = np.zeros(self.number.size, dtype=bool)
+        found[own[rows[np.diff(ends[rows], prepend=-1) + np.diff(before[rows], prepend=-1) > 0]]] = True
+        return found
+
+    @cached_property
+    def _by_line(self) -> tuple[Ints, Ints]:
+        """Lines of requests that one block alone touches, by line and time, and the place of the last of each."""
         own = np.flatnonzero(self.is_alone)
         own = own[np.lexsort((self.position[own], self.number[own], self.block[own]))]
-        before = np.cumsum(replaced[own], dtype=np.int64)
-        line = numbered(row_keys(self.block[own], self.number[own]))
-        last = np.zeros(int(line.max(initial=-1)) + 1, dtype=np.int64)
-        np.maximum.at(last, line, before)
-        rows = np.flatnonzero(np.isin(self.access[own], list(stores)) & (before < last[line]))
-        found = np.zeros(self.number.size, dtype=bool)
-        found[own[rows[distinct_rows(line[rows], before[rows])[0]]]] = True
-        return found
+        is_last = np.ones(own.size, dtype=bool)
+        is_last[:-1] = (self.block[own[1:]] != self.block[own[:-1]]) | (self.number[own[1:]] != self.number[own[:-1]])
+        return own, np.repeat(np.flatnonzero(is_last), np.diff(np.flatnonzero(is_last), prepend=-1))
 
     def share_of(self, access: int, lines: NDArray[np.bool_]) -> float:
         """Share of the sectors of an access that are in some of the lines of its requests."""
@@ -142,7 +147,7 @@ def empty_sample() -> Sample:
 def sample_of(rows: Ints, blocks: Ints, accesses: int, sectors_per_line: int) -> Sample:
     """The sample of rows of access, request, warp, position, sector and validity, shape (sectors, 6).
 
-    `blocks`: of each warp, numbered in order on the SM, -1 for a warp that runs elsewhere.
+    `blocks`: of each warp, numbered in order on the SM, negative for a warp that runs elsewhere.
     """
     on_sm = np.flatnonzero(blocks >= 0)
     warps = on_sm[np.argsort(blocks[on_sm], kind="stable")]
@@ -172,17 +177,12 @@ def sample_of(rows: Ints, blocks: Ints, accesses: int, sectors_per_line: int) ->
         sectors=bits,
         new=_new_sectors(blocks[warps][found[:, 0]], found, bits, sectors_per_line),
         is_shared=np.isin(found[:, 4], shared).astype(np.int64),
-        is_alone=~np.isin(found[:, 4], _lines_of_several_blocks(line, block_numbers(blocks)[rows[:, 2]])),
+        is_alone=~np.isin(found[:, 4], _lines_of_several_blocks(line, blocks[rows[:, 2]])),
         access=np.ascontiguousarray(found[:, 1]),
         block=blocks[warps][found[:, 0]],
         position=np.ascontiguousarray(found[:, 2]),
         is_swept=_swept(found, np.cumsum(is_first), np.isin(found[:, 4], shared), accesses),
     )
-
-
-def block_numbers(blocks: Ints) -> Ints:
-    """The block of each warp; one on another SM (-1) is taken as a block of its own, with a negative number."""
-    return np.asarray(np.where(blocks < 0, ~np.arange(blocks.size), blocks))
 
 
 def _swept(found: Ints, request: Ints, is_shared: NDArray[np.bool_], accesses: int) -> NDArray[np.bool_]:

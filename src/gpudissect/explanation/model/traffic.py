@@ -31,7 +31,7 @@ from gpudissect.explanation.model.requests import (
     tag_passes,
 )
 from gpudissect.explanation.model.retries import Contention, contention_of
-from gpudissect.explanation.model.sample import block_numbers, sample_of
+from gpudissect.explanation.model.sample import sample_of
 from gpudissect.explanation.model.sm._state import LOCAL_LINE, LOCAL_LINE_BITS
 from gpudissect.explanation.packing import SHARED, Trace
 from gpudissect.explanation.rows import distinct_in_rows, distinct_rows
@@ -41,7 +41,6 @@ RANDOM_STORE = 2.4  # times a random load: an H200 loads 39, writes 16 and reduc
 COMPLETED_STORE = 1.3
 """The same if the warp's next stores complete the sector: an H100 loads 32 random sectors in a ns, and writes 25."""
 LONE = 1.1  # lanes of a sector in stores of which each lane has a line of its own
-LINES_OF_SLICE = 2  # of an H200's L2: pairs of lines have one slice, the next pair another
 _ALLOCATION_BITS = 40
 WHOLE_SECTOR = (1 << SECTOR) - 1  # a bit for each byte
 WORD = 4  # bytes: local memory is interleaved by lane in words
@@ -64,7 +63,7 @@ class Accessed:
 
 @dataclass(frozen=True)
 class SampledWarp:
-    """What a warp of the sample did; `block`: number of its block among those on one SM, -1 if it is on another."""
+    """What a warp of the sample did; `block`: number of its block on one SM, negative if it is on another SM."""
 
     block: int
     trace: Trace
@@ -140,11 +139,11 @@ class Traffic:
         }
         for array in set(array_of.values()):
             of_array = {index: group for index, group in atomics.items() if array_of[index] == array}
-            hot, hottest = _concentration(list(of_array.values()), block_numbers(blocks))
+            hot, hottest = _concentration(list(of_array.values()), blocks)
             self.outside |= {index: replace(self.outside[index], hot=hot, hottest=hottest) for index in of_array}
         for rows in parts:
             if rows.size and accesses[index := int(rows[0, 0])].space != "local":
-                self.outside[index] = replace(self.outside[index], crowded=_crowded(rows, block_numbers(blocks)))
+                self.outside[index] = replace(self.outside[index], crowded=_crowded(rows, blocks))
         self._rows = np.concatenate(parts) if parts else np.zeros((0, 6), dtype=np.int64)
         self._blocks = blocks
         self.sample = sample_of(np.concatenate([self._rows, *written]), blocks, len(accesses), LINE // SECTOR)
@@ -153,7 +152,7 @@ class Traffic:
     def new_to_block(self) -> dict[int, float]:
         """Share of the sectors that each load requests and that no sampled warp of its block has loaded before."""
         rows = self._rows[np.argsort(self._rows[:, 3], kind="stable")]
-        first, _ = distinct_rows(block_numbers(self._blocks)[rows[:, 2]], rows[:, 4])
+        first, _ = distinct_rows(self._blocks[rows[:, 2]], rows[:, 4])
         requested, new = (np.bincount(each, minlength=1) for each in (rows[:, 0], rows[first, 0]))
         return {index: new[index] / requested[index] for index in np.flatnonzero(requested[: new.size]).tolist()}
 
@@ -161,7 +160,7 @@ class Traffic:
 def _crowded(rows: NDArray[np.int64], blocks: NDArray[np.int64]) -> float:
     """`Requests.crowded` of the requests of a load, see `_sectors`."""
     lines = rows[distinct_rows(rows[:, 1], rows[:, 4] // (LINE // SECTOR))[0]]
-    return crowded(lines[:, 4] // (UNIT // SECTOR), blocks[lines[:, 2]])
+    return crowded(lines[:, 4], blocks[lines[:, 2]])
 
 
 def _concentration(atomics: Sequence[_Group], blocks: NDArray[np.int64]) -> tuple[float, float]:
@@ -171,8 +170,8 @@ def _concentration(atomics: Sequence[_Group], blocks: NDArray[np.int64]) -> tupl
     """
     addresses, lanes = (np.concatenate(each) for each in zip(*((g.addresses, g.lanes) for g in atomics), strict=True))
     of = blocks[np.concatenate([group.warps for group in atomics])]
-    slices, sectors = (shared_units(addresses, lanes, of, unit) for unit in (LINES_OF_SLICE * LINE, SECTOR))
-    return busiest_slice(slices), float(sectors.max(initial=0.0))
+    units, sectors = (shared_units(addresses, lanes, of, unit) for unit in (UNIT, SECTOR))
+    return busiest_slice(units), float(sectors.max(initial=0.0))
 
 
 def _without_cache(group: _Group, *, merged: bool = False) -> Requests:
