@@ -235,9 +235,10 @@ class Assessment:
 
     def _served_after_replacement(self, replaced: NDArray[np.bool_]) -> dict[int, BehindL1]:
         """What becomes of the requests of accesses to lines that the L2 has replaced, by index of access."""
-        found = {}
-        moved = replaced | self.sample.written_back(replaced, self._stores) if replaced.any() else replaced
-        for index in self.sample.accesses if replaced.any() else ():
+        if not replaced.any():
+            return {}
+        found, moved = {}, replaced | self.sample.written_back(replaced, self._stores)
+        for index in self.sample.accesses:
             each = self.behind_l1.get(index, BehindL1(0.0, 0.0))
             is_local = self.facts.accesses[index].space == "local"
             more = self.sample.share_of(index, moved) * (1.0 if is_local else each.lone) * (1 - each.memory)

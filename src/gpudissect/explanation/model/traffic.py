@@ -105,7 +105,7 @@ class Traffic:
         self.contention: dict[int, Contention] = {}
         blocks = np.array([warp.block for warp in warps], dtype=np.int64)
         parts, written = list[NDArray[np.int64]](), list[NDArray[np.int64]]()
-        stores, atomics = dict[int, _Group](), dict[int, _Group]()
+        stores, atomics = dict[int, _Group](), defaultdict[int, dict[int, _Group]](dict)  # atomics by array
         for index, group in _groups(accesses, warps).items():
             if group.access.kind == VALUE:
                 self.values[index] = float(distinct(group.addresses, group.lanes, 1, 1).mean())
@@ -117,7 +117,7 @@ class Traffic:
             if index in retried:
                 self.contention[index] = contention_of(group.addresses, group.lanes, group.access.size, group.warps)
             if group.access.kind == "atomic" and group.access.space not in ("shared", "const"):
-                atomics[index] = group
+                atomics[int(group.addresses[group.lanes].max(initial=0)) >> _ALLOCATION_BITS][index] = group
             if group.access.passes_l1:
                 continue
             if group.access.space == "global" and group.access.kind == "store":
@@ -133,14 +133,9 @@ class Traffic:
             random = RANDOM_STORE + share * (COMPLETED_STORE - RANDOM_STORE)
             self.outside[index] = replace(self.outside[index], random=random)
         self.outside |= {index: _without_cache(_contiguous(accesses[index])) for index in self.assumed}
-        array_of = {
-            index: int(group.addresses[group.lanes].max(initial=0)) >> _ALLOCATION_BITS
-            for index, group in atomics.items()
-        }
-        for array in set(array_of.values()):
-            of_array = {index: group for index, group in atomics.items() if array_of[index] == array}
-            hot, hottest = _concentration(list(of_array.values()), blocks)
-            self.outside |= {index: replace(self.outside[index], hot=hot, hottest=hottest) for index in of_array}
+        for groups in atomics.values():
+            hot, hottest = _concentration(list(groups.values()), blocks)
+            self.outside |= {index: replace(self.outside[index], hot=hot, hottest=hottest) for index in groups}
         for rows in parts:
             if rows.size and accesses[index := int(rows[0, 0])].space != "local":
                 self.outside[index] = replace(self.outside[index], crowded=_crowded(rows, blocks))
