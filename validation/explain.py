@@ -21,8 +21,9 @@ import numpy as np
 from explain_text import INTRODUCTION, WARPGROUP_HEAD
 from written import write_or_check
 
-from gpudissect.explanation.model.assess import assess, facts_of
+from gpudissect.explanation.model.assess import assess
 from gpudissect.explanation.model.card import card_of
+from gpudissect.explanation.model.facts import facts_of
 from gpudissect.explanation.model.predict import roofline, volkov
 from gpudissect.explanation.profile import Profile, read_profile
 from gpudissect.explanation.ptx import parse_ptx

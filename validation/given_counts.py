@@ -11,9 +11,10 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from gpudissect.explanation.model.assess import assess, facts_of
+from gpudissect.explanation.model.assess import assess
 from gpudissect.explanation.model.build import GIVEN_FACTOR, assess_given
 from gpudissect.explanation.model.card import card_of
+from gpudissect.explanation.model.facts import facts_of
 from gpudissect.explanation.profile import read_profile
 from gpudissect.explanation.ptx import parse_ptx
 from gpudissect.explanation.trips import executions

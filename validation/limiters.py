@@ -25,9 +25,10 @@ from limiter_variants import ACCESSES, UNITS, Demand, Variant, with_accesses, wi
 
 from gpudissect.explanation.instrument import with_source_lines
 from gpudissect.explanation.mapping import map_counts
-from gpudissect.explanation.model.assess import Assessment, assess, facts_of
+from gpudissect.explanation.model.assess import Assessment, assess
 from gpudissect.explanation.model.card import Card, card_of
 from gpudissect.explanation.model.costs import cost_of
+from gpudissect.explanation.model.facts import facts_of
 from gpudissect.explanation.model.occupancy import occupancy_of
 from gpudissect.explanation.model.predict import Prediction, bounds_of, demand_of, sm_of
 from gpudissect.explanation.model.requests import l2_load

@@ -29,8 +29,9 @@ def resident_warps(explanation: Explanation) -> int:
 
 
 def has_different_l1(explanation: Explanation) -> bool:
-    """Whether the L1 differs between the points of the curve."""
-    return len({each.l1_bytes for each in curve_of(explanation)} - {None}) > 1
+    """Whether the L1 differs between the points of the curve, and an access hits it."""
+    sizes = {each.l1_bytes for each in curve_of(explanation)} - {None}
+    return len(sizes) > 1 and any(line.sectors and line.l1_hits and line.executed for line in explanation.lines)
 
 
 def best_of(explanation: Explanation) -> Point | None:

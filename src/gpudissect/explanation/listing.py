@@ -13,7 +13,10 @@ MIN_FOLDED = 3  # instructions of a run that is shown as one row
 
 
 class SourceRow(NamedTuple):
-    """A source line: instructions, its share of all issue slots, shares of the time of a warp, executions by a warp."""
+    """A source line: instructions, its share of all issue slots, shares of the time of a warp, executions by a warp.
+
+    `threads`: of a warp that execute it together, on average; None if they were not counted.
+    """
 
     place: str
     instructions: int
@@ -21,6 +24,7 @@ class SourceRow(NamedTuple):
     stall: float
     contended: float
     executed: float
+    threads: float | None
 
     @property
     def time(self) -> float:
@@ -47,10 +51,17 @@ def source_rows(explanation: Explanation) -> list[SourceRow]:
             stall=sum(line.stall for line in lines),
             contended=sum(line.contended for line in lines),
             executed=max(line.executed for line in lines),
+            threads=_mean_threads(lines),
         )
         for place, lines in by_place.items()
     ]
     return sorted((row for row in rows if row.executed > 0), key=lambda row: (-row.time, row.place))
+
+
+def _mean_threads(lines: Sequence[Line]) -> float | None:
+    counted = [(line.executed, line.active_threads) for line in lines if line.active_threads is not None]
+    executed = sum(count for count, _ in counted)
+    return sum(count * threads for count, threads in counted) / executed if executed else None
 
 
 def folded(lines: Sequence[Line]) -> list[list[Line]]:
@@ -89,6 +100,11 @@ def executed_lines(explanation: Explanation) -> list[Line]:
 def times_of(executed: float) -> str:
     """Executions by a warp, on average."""
     return f"{executed:.4g}" if executed >= MIN_EXECUTIONS or not executed else f"<{MIN_EXECUTIONS:g}"
+
+
+def threads_of(active: float | None) -> str:
+    """Active threads of a warp, on average; empty if they were not counted."""
+    return "" if active is None else f"{active:.3g}"
 
 
 def number_of(value: float | None) -> str:

@@ -70,6 +70,8 @@ class Line(Record):
     """Number of its source line."""
     executed: float
     """Executions by a warp, on average."""
+    active_threads: float | None = None
+    """Threads of a warp that execute it together, on average."""
     unit: str
     """Unit that executes it."""
     issue_cycles: float
@@ -167,6 +169,10 @@ class Explanation(Record):
     """Minimum warps per SM that reach 90 % of the best throughput of the curve, with the L1 of the launch."""
     bounds: dict[str, float] = Field(default_factory=dict)
     """Nanoseconds that each resource needs at least."""
+    traffic: dict[str, float] = Field(default_factory=dict)
+    """Bytes that all SMs move from and to the L2, and that the L2 moves from and to memory: ``l2`` and ``memory``."""
+    working_blocks: int | None = None
+    """Blocks that do not exit at once; None if all or an unknown number do not."""
     critical_path: float
     """Nanoseconds of the longest chain of instructions of a warp that depend on one another through registers."""
     loops: dict[str, float] = Field(default_factory=dict)

@@ -70,6 +70,9 @@ def launch_of(explanation: Explanation) -> str:
 def grid_of(explanation: Explanation) -> str:
     """How the grid leaves SMs idle; empty if its waves are nearly full or the SMs are not known."""
     blocks, capacity = math.prod(explanation.grid), (explanation.sms or 0) * explanation.point.blocks_per_sm
+    if explanation.working_blocks is not None:
+        text = f"{explanation.working_blocks:,} of {blocks:,} blocks have work; the others exit at once"
+        return f"{text}, and SMs get unequal numbers" if explanation.working_blocks <= capacity else text
     if not capacity or blocks / capacity >= MIN_FILL * math.ceil(blocks / capacity):
         return ""
     waves, sms = blocks / capacity, explanation.sms or 0
@@ -122,13 +125,20 @@ def _limiter(explanation: Explanation) -> str:
         name = f"{name} ({executes})" if executes else name
         busy = explanation.bounds.get(point.limiter, 0.0) / point.predicted if point.predicted else 0.0
         place, kind, share = _most_work(explanation)
+        name += f": busy for {min(1.0, busy):.0%} of the predicted time{_moved(explanation)}"
         most = f"; {share:.0%} of its work is {f'{kind} ' if kind else ''}at {place}" if share else ""
-        return f"{name}: busy for {min(1.0, busy):.0%} of the predicted time{most}{_retries(explanation)}"
+        return f"{name}{most}{_retries(explanation)}"
     busiest = f"busiest resource: {bounds[0][0]}, {bounds[0][2]:.0%} busy" if bounds else ""
     longest, waits = _longest_wait(explanation) + _retries(explanation), _waits(explanation)
     is_busy = sum(line.contended for line in explanation.lines) > sum(line.stall for line in explanation.lines)
     kind, *texts = ("no single resource", waits, busiest, longest) if is_busy else (LATENCY, longest, waits, busiest)
     return f"{kind}: {'; '.join(filter(None, texts))}".removesuffix(": ")
+
+
+def _moved(explanation: Explanation) -> str:
+    """Bytes that the limiting level of memory moves; empty for other resources."""
+    moved, ns = explanation.traffic.get(explanation.point.limiter, 0.0), explanation.point.predicted
+    return f" ({format_bytes_rounded(round(moved))}, {moved / ns / 1e3:.3g} TB/s)" if moved and ns else ""
 
 
 def _retries(explanation: Explanation) -> str:
@@ -346,7 +356,7 @@ def note_on_curve(explanation: Explanation) -> str:
     own, lower = explanation.point.l1_bytes or 0, curve_of(explanation)[:-1]
     sizes = [each.l1_bytes or own for each in lower]
     least, parts = min(sizes, default=own), list[str]()
-    if least < own:
+    if least < own and has_different_l1(explanation):
         parts = ["In the timed rows above this launch, dynamic shared memory sets the occupancy and shrinks the L1"]
         parts[0] += f" from {format_bytes(own)} to {format_bytes(least)}." if max(sizes) == least else " as shown."
     return " ".join([*parts, *filter(None, [_note_on_waves(explanation)])])
@@ -355,7 +365,7 @@ def note_on_curve(explanation: Explanation) -> str:
 def _note_on_waves(explanation: Explanation) -> str:
     """Waves at the launch and at the best point, if that is another one and a last wave fills little of the GPU."""
     best = best_of(explanation)
-    if best is None or not explanation.sms:
+    if best is None or not explanation.sms or explanation.working_blocks is not None:
         return ""
     points = (explanation.point, best)
     waves = [math.prod(explanation.grid) / (explanation.sms * each.blocks_per_sm) for each in points]

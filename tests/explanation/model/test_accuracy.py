@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpudissect.explanation.model.assess import assess, facts_of
+from gpudissect.explanation.model.assess import assess
 from gpudissect.explanation.model.build import explain_profile
 from gpudissect.explanation.model.card import card_of
+from gpudissect.explanation.model.facts import facts_of
 from gpudissect.explanation.profile import read_profile
 from gpudissect.explanation.ptx import parse_ptx
 from gpudissect.machine_code.program import read_program

@@ -14,9 +14,10 @@ from gpudissect.explanation.model import advice as advice_module
 from gpudissect.explanation.model.advice import full_waves, smaller_blocks
 from gpudissect.explanation.model.advice_memory import combined_atomics, fewer_passes, no_local_memory
 from gpudissect.explanation.model.advice_occupancy import fewer_blocks
-from gpudissect.explanation.model.assess import assess, facts_of
+from gpudissect.explanation.model.assess import assess
 from gpudissect.explanation.model.build import explain_profile
 from gpudissect.explanation.model.card import card_of
+from gpudissect.explanation.model.facts import facts_of
 from gpudissect.explanation.model.trial import Trial
 from gpudissect.explanation.profile import Launch, read_profile
 from gpudissect.explanation.ptx import parse_ptx

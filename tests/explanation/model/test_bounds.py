@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudissect.explanation.model.assess import MAX_CUT_PATH, MAX_PATH, MAX_WHOLE_PATH
+from gpudissect.explanation.model.facts import MAX_CUT_PATH, MAX_PATH, MAX_WHOLE_PATH
 from gpudissect.explanation.model.predict import bounds_of, demand_of, sm_of
 from gpudissect.explanation.model.steps import steps_of
 from tests.explanation.model.test_costs import CARD

@@ -9,9 +9,10 @@ import pytest
 from gpudissect.errors import UsageError
 from gpudissect.explanation import sentences
 from gpudissect.explanation.model import predict
-from gpudissect.explanation.model.assess import assess, facts_of
+from gpudissect.explanation.model.assess import assess
 from gpudissect.explanation.model.build import _latency, assess_given, explain_profile
 from gpudissect.explanation.model.card import card_of
+from gpudissect.explanation.model.facts import facts_of
 from gpudissect.explanation.model.requests import Requests
 from gpudissect.explanation.packing import DamagedProfileError
 from gpudissect.explanation.profile import read_profile

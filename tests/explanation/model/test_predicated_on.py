@@ -8,7 +8,8 @@ from gpudissect.explanation.counts import Count
 from gpudissect.explanation.instrument import LINES_FILE, BlockCount
 from gpudissect.explanation.mapping import MachineCounts
 from gpudissect.explanation.model.assembled import combined_accesses
-from gpudissect.explanation.model.assess import Facts, _predicated_on, assess
+from gpudissect.explanation.model.assess import _predicated_on, assess
+from gpudissect.explanation.model.facts import Facts
 from gpudissect.explanation.model.traffic import Accessed
 from gpudissect.explanation.ptx import parse_ptx
 from gpudissect.machine_code.kernel import Function, Kernel

@@ -11,6 +11,7 @@ from gpudissect.explanation.instrument import BlockCount
 from gpudissect.explanation.mapping import MachineCounts
 from gpudissect.explanation.model.executions import relative_executions
 from gpudissect.explanation.model.phases import no_events
+from gpudissect.explanation.model.traffic import SampledWarp
 from gpudissect.explanation.model.walk import Path, _Walker, walk
 from gpudissect.explanation.packing import Trace
 from gpudissect.machine_code.flow import Block, Flow
@@ -72,9 +73,9 @@ def test_no_sampled_warp_skips_what_every_warp_executes_once():
     origin = (("k", 1), ("k", 1), None)  # code of the block that half of the warps skip stands in the entry
     counts = MachineCounts((one,) * 3, (one, half, half), {}, origin)
     blocks = {("k", 0): BlockCount(64, 2048, 1024), ("k", 1): BlockCount(32, 1024, 0)}
-    traces = [Trace(np.array(visited), *(np.zeros(0),) * 5) for visited in ([0, 1], [0])]
+    warps = [SampledWarp(0, Trace(np.array(visited), *(np.zeros(0),) * 5)) for visited in ([0, 1], [0])]
     _, _, program, _ = mapped("divergent", "sm_90")
-    assert relative_executions(traces, blocks, 64, counts, program, no_events()).tolist() == [[1, 2, 1], [1, 0, 1]]
+    assert relative_executions(warps, blocks, 64, counts, program, no_events()).tolist() == [[1, 2, 1], [1, 0, 1]]
 
 
 def test_warps_that_take_one_of_two_ways_take_it_as_often_as_they_did():
@@ -82,10 +83,25 @@ def test_warps_that_take_one_of_two_ways_take_it_as_often_as_they_did():
     blocks = {("k", 0): BlockCount(64, 2048, 0), ("k", 1): BlockCount(3200, 1, 0), ("k", 2): BlockCount(3200, 1, 0)}
     counts = MachineCounts((Count(1.0, 1.0, 1.0),) * 3, (Count(3.0, 3.0, 3.0),) * 3, {}, tuple(blocks))
     ways = [[0] + 100 * [1], [0] + 100 * [2], [0] + 100 * [2]]
-    traces = [Trace(np.array(way), *(np.zeros(0),) * 5) for way in ways]
+    warps = [SampledWarp(0, Trace(np.array(way), *(np.zeros(0),) * 5)) for way in ways]
     _, _, program, _ = mapped("divergent", "sm_90")
-    relative = relative_executions(traces, blocks, 64, counts, program, no_events())
+    relative = relative_executions(warps, blocks, 64, counts, program, no_events())
     assert relative.tolist() == [[1, 2, 0], [1, 0, 2], [1, 0, 2]]
+
+
+def test_a_warp_with_a_cut_trace_executes_in_proportion_to_its_number_of_visits():
+    """The start of the trace has one visit of the second loop in four; the launch has one in two."""
+    once, loop = Count(64.0, 64.0, 64.0), Count(6400.0, 6400.0, 6400.0)
+    blocks = {("k", 0): BlockCount(64, 1, 0), ("k", 1): BlockCount(6400, 1, 0), ("k", 2): BlockCount(6400, 1, 0)}
+    counts = MachineCounts((once, loop, loop), (once, loop, loop), {}, tuple(blocks))
+    visited = [[0] + 3 * [1] + [2], [0] + 3 * [1] + [2]]
+    traces = [Trace(np.array(each), *(np.zeros(0),) * 5) for each in visited]
+    warps = [SampledWarp(0, trace, more) for trace, more in zip(traces, (96, 297), strict=True)]
+    _, _, program, _ = mapped("divergent", "sm_90")
+    relative = relative_executions(warps, blocks, 64, counts, program, no_events())
+    assert relative[:, 0].tolist() == [1, 1]
+    assert relative[:, 1] == pytest.approx(np.array([101, 302]) / 201)
+    assert relative[:, 2] == pytest.approx(relative[:, 1])
 
 
 def test_a_warp_that_executes_one_of_two_loops_enters_it_once():
@@ -98,7 +114,7 @@ def test_a_warp_that_executes_one_of_two_loops_enters_it_once():
     counts = MachineCounts(threads, threads, {(1, 1): around, (2, 2): around}, (None,) * 3)
     mean = _Walker(program, counts, np.array([1.0, 50.0, 50.0]))
     assert (mean.entries.tolist(), mean.iterations.tolist()) == (pytest.approx([0.5, 0.5]), pytest.approx([100, 100]))
-    found = mean.of(np.array([1.0, 2.0, 0.0]), np.array([1.0, 0.5, 0.5]))
+    found = mean.of(np.array([1.0, 2.0, 0.0]), np.array([1.0, 0.5, 0.5]), {})
     assert (found.entries[0], found.iterations[0]) == (pytest.approx(1), pytest.approx(100))
     assert found.frequency[2] == 0
 

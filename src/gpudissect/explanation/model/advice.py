@@ -27,6 +27,7 @@ INTEGER = ("IMAD", "IADD", "LEA", "SHF", "LOP", "ISETP", "VIADD", "IMNMX", "VIMN
 MIN_SHARE_OF_KIND = 0.15  # of the instructions that a warp executes, from which a kind is named
 MIN_USED = 0.9  # of the bytes that memory moves, or of its time: then nearly all
 SATURATED, MIN_STALLED = 0.9, 0.2  # busy share of a resource; share of a warp's time
+ONE_THREAD = 1.5 / WARP_SIZE  # of the lanes of a warp, below which one is active
 CLOSE_GAIN = 0.05  # share of the time; within it local memory is named before the waits that it causes
 
 
@@ -52,6 +53,8 @@ def _has_waits(trial: Trial) -> bool:
 
 def full_waves(trial: Trial) -> Iterator[Advice]:
     """A grid of full waves: the same total work in more, smaller blocks."""
+    if trial.launch.working < 1:
+        return
     blocks, capacity = trial.launch.blocks, trial.resident * trial.card.sms
     waves = blocks / capacity
     if waves >= MIN_FILL * math.ceil(waves):
@@ -114,8 +117,11 @@ def converged(trial: Trial) -> Iterator[Advice]:
     number = lost.index(max(lost))
     lines = trial.lines[flow.blocks[number].start : flow.blocks[number].end]
     place = next(filter(None, map(source_of, lines)), address_of(lines[0].address))
-    text = "Let the threads of a warp do the same work: sort the data by path or number of iterations, launch a kernel "
-    text += "for each path, or share long rows among lanes"
+    if needed[number] <= ONE_THREAD * warps[number]:
+        text = f"Share the work of the one active thread at {place} among the lanes of its warp"
+    else:
+        text = "Let the threads of a warp do the same work: sort the data by path or number of iterations, launch a "
+        text += "kernel for each path, or share long rows among lanes"
     active = f"{WARP_SIZE * needed[number] / warps[number]:.3g}"
     where = "in the slow path of a division or root at" if number in trial.program.slow_paths else "at"
     evidence = f"{active} of {WARP_SIZE} threads {'is' if active == '1' else 'are'} active {where} {place}"

@@ -39,7 +39,8 @@ def fewer_passes(trial: Trial) -> Iterator[Advice]:
         if use.space != "shared":
             has_more = requests.sectors >= MIN_PASSES * _fewest_sectors(trial, index)
         if has_more and trial.executed[index] and index not in combined and not _is_contiguous(trial, index):
-            groups[use.space == "shared", use.access or ""][index] = _coalesced(requests, use, fewest)
+            in_shared = use.space == "shared"  # one layout avoids the conflicts of its loads and stores
+            groups[in_shared, "" if in_shared else use.access or ""][index] = _coalesced(requests, use, fewest)
     for (in_shared, access), found in groups.items():
         better = {index: found[index] for index in sorted(found, key=lambda index: -_excess(trial, index))}
         now = {index: trial.found.requests[index] for index in better}  # means too, not single sampled requests
@@ -70,7 +71,7 @@ def _coalescing(trial: Trial, requests: Mapping[int, Requests], access: str) -> 
     if access not in ATOMICS:
         return f"Coalesce {places}: sort the data, so that neighbouring threads access neighbouring elements"
     size = _span(trial.assessment.facts.warps, trial.assessment.accessed[index], trial.program.uses[index].bytes or 4)
-    text = f"Sort the updates of {places} by address, so that a warp updates neighbouring words"
+    text = f"Sort {trial.source_lines(requests)} by address, so that a warp updates neighbouring words"
     most = trial.card.shared_bytes - trial.card.reserved_shared
     if size is None:
         return text
@@ -164,7 +165,7 @@ def combined_atomics(trial: Trial) -> Iterator[Advice]:
         )
         for index, each in now.items()
     }
-    text = f"Combine {trial.places(chosen)} in shared memory first, then one atomic per block and word"
+    text = f"Combine {trial.source_lines(chosen)} in shared memory first, then one atomic per block and word"
     evidence = f"{max(chosen.values()):,.0f} atomics per word are serialized, {blocks:,} would be "
     evidence += f"with a grid-stride loop in {blocks:,} blocks; upper limit: combining is free"
     gain = trial.gain(trial.predict({**trial.assessment.requests, **local}).nanoseconds)

@@ -1,84 +1,42 @@
 """A kernel on a measured GPU: everything that a prediction at any occupancy needs."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.explanation.instrument import LINES_FILE, BlockCount
+from gpudissect.explanation.instrument import LINES_FILE
 from gpudissect.explanation.line_records import BehindL1
 from gpudissect.explanation.mapping import MachineCounts, map_counts
 from gpudissect.explanation.model.assembled import as_assembled, by_instruction, combined_accesses
 from gpudissect.explanation.model.card import Card
 from gpudissect.explanation.model.costs import Cost, cost_of
+from gpudissect.explanation.model.dispatch import Launch, working_share
 from gpudissect.explanation.model.executions import barrier_events, relative_executions
+from gpudissect.explanation.model.facts import WHOLE, Facts
+from gpudissect.explanation.model.fetch import fetch_intervals
 from gpudissect.explanation.model.occupancy import Occupancy, l1_bytes, occupancy_of, shared_of_block
 from gpudissect.explanation.model.phases import Events, no_events
-from gpudissect.explanation.model.predict import MAX_ISSUES, Launch, Prediction, latency_of_warp, predict
+from gpudissect.explanation.model.predict import Prediction, latency_of_warp, predict
 from gpudissect.explanation.model.requests import LINE, SECTOR, Requests, of_floats
 from gpudissect.explanation.model.retries import mean_passes, retried_accesses, with_retries
+from gpudissect.explanation.model.rounds import rounds_of
 from gpudissect.explanation.model.sample import Sample
 from gpudissect.explanation.model.sm.engine import Step
 from gpudissect.explanation.model.steps import steps_of
-from gpudissect.explanation.model.traffic import Accessed, SampledWarp, Traffic, after_l1, with_l2
+from gpudissect.explanation.model.traffic import Traffic, after_l1, with_l2
 from gpudissect.explanation.model.walk import Path, walk
 from gpudissect.explanation.packing import DamagedProfileError
-from gpudissect.explanation.profile import Profile
 from gpudissect.explanation.ptx import Module
 from gpudissect.machine_code.program import Program
-from gpudissect.units import WARP_SIZE
 
 MIN_MEMORY = 0.1  # share from memory below which loads without sampled addresses are taken to hit the L1
-WHOLE = 0.9  # of the requests of an access that a sampled warp must have on average, or its trace was cut
 FLOATS = frozenset(("F32", "F64", "F16x2", "BF16x2"))  # types of atomics
 MIN_WRITTEN = 0.25  # share of the sampled lines from which on blocks compete for room in the L2
 DIVERGED = 1.1  # times as many lanes
-MAX_PATH, MAX_CUT_PATH, MAX_WHOLE_PATH = 3000, 7000, 14_000
-"""Instructions of the path of a warp; the same if an SM has few warps; the same if nearly all accesses of the sampled
-warps are recorded: those of a longer path are repetitions."""
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What was measured of a run of the kernel: executions of its PTX blocks, sampled accesses, hits in the L2."""
-
-    blocks: int
-    threads: int  # of a block
-    dynamic_shared: int
-    counts: Mapping[tuple[str, int], BlockCount] = field(repr=False)
-    accesses: Sequence[Accessed] = field(repr=False)
-    warps: Sequence[SampledWarp] = field(repr=False)
-    behind_l1: Mapping[int, BehindL1] = field(repr=False)  # by index of access
-    allocated: int = 0  # bytes of the arrays of its arguments, 0 if not known
-    recorded: float = 1.0  # share of the accesses of sampled warps; 0 if these differ and are cut
-
-    @property
-    def warps_per_block(self) -> int:
-        """Warps of a block."""
-        return -(-self.threads // WARP_SIZE)
-
-    @property
-    def launched_warps(self) -> int:
-        """Warps of the launch."""
-        return self.blocks * self.warps_per_block
-
-    def max_path(self, executed: float, sms: int) -> float:
-        """Maximum path length of a warp that executes so many instructions on a GPU with so many SMs.
-
-        If accesses are missing, it is long only where all warps of an SM can be simulated that far.
-        """
-        if self.recorded >= WHOLE:
-            return MAX_WHOLE_PATH
-        affordable = min(self.recorded * executed, MAX_ISSUES * sms / self.launched_warps)
-        return min(max(MAX_PATH, affordable), MAX_CUT_PATH)
-
-    @property
-    def sampled(self) -> list[SampledWarp]:
-        """Sampled warps that likely share an SM, by block."""
-        return sorted((warp for warp in self.warps if warp.block >= 0), key=lambda warp: warp.block)
 
 
 @dataclass(frozen=True)
@@ -102,10 +60,13 @@ class Assessment:
         """Blocks that an SM holds."""
         return occupancy_of(self.program.kernel, self.facts.threads, self.facts.dynamic_shared, self.card)
 
-    @property
+    @cached_property
     def launch(self) -> Launch:
-        """Blocks, and warps of a block."""
-        return Launch(self.facts.blocks, self.facts.warps_per_block)
+        """Blocks, warps of a block, and the share of the blocks that do not exit at once."""
+        facts = self.facts
+        executed = [count.value / facts.launched_warps for count in self.counts.warps]
+        share = working_share(self.program, executed, facts.warps)
+        return Launch(facts.blocks, facts.warps_per_block, share)
 
     def l1_bytes(self, resident: int, *, largest_carveout: bool) -> int:
         """Bytes of the L1 left by `resident` blocks."""
@@ -207,7 +168,9 @@ class Assessment:
 
     @cached_property
     def _bare_steps(self) -> tuple[Step, ...]:
-        return steps_of(self.program, self.costs, {}, self.card, self.events)
+        steps = steps_of(self.program, self.costs, {}, self.card, self.events)
+        intervals = fetch_intervals(self.program, self.counts, self.facts.launched_warps, self.card)
+        return tuple(replace(step, fetch=fetch) for step, fetch in zip(steps, intervals.tolist(), strict=True))
 
     def _replaced(self, resident: int) -> NDArray[np.bool_]:
         """Lines of the sample's requests that the L2 has replaced while so many blocks share each SM."""
@@ -249,52 +212,6 @@ class Assessment:
     def latency(self, requests: Mapping[int, Requests]) -> float:
         """Nanoseconds of a warp that has the GPU to itself."""
         return latency_of_warp(self.program, self.path, self.costs, requests, self.card)
-
-
-def facts_of(profile: Profile, card: Card) -> Facts:
-    """What a profile says of a run, with the hits in the L2 of this GPU. Raises `UsageError` if it is damaged."""
-    first = profile.warps[0].block if profile.warps else 0
-    order = dict.fromkeys(warp.block for warp in profile.warps)
-    on_sm = [block for block in order if (block - first) % profile.gpu.sm_count == 0]
-    number = {block: ~index for index, block in enumerate(order)} | {block: index for index, block in enumerate(on_sm)}
-    warps = [SampledWarp(number[warp.block], warp.trace()) for warp in profile.warps]
-    recorded, missing = (sum(getattr(warp, name) for warp in profile.warps) for name in ("accesses", "more_accesses"))
-    is_cut = any(warp.more_visits for warp in profile.warps)
-    differ = len({warp.visits + warp.more_visits for warp in profile.warps}) > 1
-    return Facts(
-        blocks=profile.launch.blocks,
-        threads=profile.launch.threads_per_block,
-        dynamic_shared=profile.launch.shared_bytes,
-        counts=profile.block_counts(),
-        accesses=[Accessed(*access) for access in profile.accesses],
-        warps=warps,
-        behind_l1=_behind_l1(profile, warps, card),
-        allocated=sum(each.bytes for each in profile.allocations),
-        recorded=0.0 if is_cut and differ else recorded / max(1, recorded + missing),
-    )
-
-
-def _behind_l1(profile: Profile, warps: Sequence[SampledWarp], card: Card) -> dict[int, BehindL1]:
-    """What becomes of requests that miss the L1, by index of access, if the kernel runs again and again."""
-    l2 = card.l2
-    if profile.lines is None or l2 is None:
-        return {}
-    l1 = card.values.get(("l1", "capacity"), 0.0) - profile.blocks_per_sm * profile.shared_bytes
-    by_line = profile.lines.behind_l1(max(0.0, l1), l2, _bytes_of_copies(profile, warps))
-    few_lines = BehindL1(0.0, 0.0)  # none of them is in the sample
-    return {index: by_line.get(access[0], few_lines) for index, access in enumerate(profile.accesses)}
-
-
-def _bytes_of_copies(profile: Profile, warps: Sequence[SampledWarp]) -> dict[int, float]:
-    """Mean bytes of the bulk copies by each PTX instruction, which loads their first sector and traces their size."""
-    sources = {number for number, space, kind, _ in profile.accesses if (space, kind) == ("global", "load")}
-    found = {}
-    for index, (number, *access) in enumerate(profile.accesses):
-        if access == ["shared", "load", 1] and number in sources:
-            sizes = [warp.trace.offsets[warp.trace.accessed == index].max(axis=1) for warp in warps]
-            if (joined := np.concatenate(sizes)).size:
-                found[number] = float(joined.mean())
-    return found
 
 
 def assess(program: Program, module: Module, facts: Facts, card: Card) -> Assessment:
@@ -377,10 +294,11 @@ def walked(program: Program, counts: MachineCounts, facts: Facts, sms: int) -> t
     """The paths of the warps, and what they do with barriers in memory. Raises `UsageError`, see `barrier_events`."""
     traces = [warp.trace for warp in facts.sampled]
     events = barrier_events(program, facts.accesses, traces)
-    relative = relative_executions(traces, facts.counts, facts.launched_warps, counts, program, events)
+    relative = relative_executions(facts.sampled, facts.counts, facts.launched_warps, counts, program, events)
     sizes = [block.end - block.start for block in program.flow.blocks]
     executed = sum(size * count.value for size, count in zip(sizes, counts.warps, strict=True)) / facts.launched_warps
-    return walk(program, counts, facts.launched_warps, facts.max_path(executed, sms), relative), events
+    rounds = rounds_of(facts.sampled, facts.counts, counts, program)
+    return walk(program, counts, facts.launched_warps, facts.max_path(executed, sms), relative, rounds), events
 
 
 def assess_counts(

@@ -7,17 +7,17 @@ from functools import cached_property
 
 import numpy as np
 
-from gpudissect.catalogue.compute_capability import allocated_registers
 from gpudissect.errors import UsageError
 from gpudissect.explanation.mapping import MachineCounts
 from gpudissect.explanation.model.advice import advise, hint_of
-from gpudissect.explanation.model.assess import Assessment, Facts, assess, assess_counts, facts_of
+from gpudissect.explanation.model.assess import Assessment, assess, assess_counts
 from gpudissect.explanation.model.card import Card, card_of
 from gpudissect.explanation.model.contiguous import contiguous_traffic
-from gpudissect.explanation.model.costs import Cost
+from gpudissect.explanation.model.costs import SHARED_PIPES
 from gpudissect.explanation.model.critical import Chain, cycles_per_iteration, latencies, longest_chain
-from gpudissect.explanation.model.occupancy import shared_of_block
-from gpudissect.explanation.model.predict import roofline, volkov
+from gpudissect.explanation.model.facts import Facts, facts_of
+from gpudissect.explanation.model.predict import moved_bytes, roofline, volkov
+from gpudissect.explanation.model.remarks import assumed_accesses, assumptions_of, cost_source, notes_of, too_large
 from gpudissect.explanation.model.requests import Requests
 from gpudissect.explanation.model.sm.engine import released_note
 from gpudissect.explanation.model.steps import steps_of
@@ -27,23 +27,16 @@ from gpudissect.explanation.profile import Launch, Profile
 from gpudissect.explanation.profile import Point as Timed
 from gpudissect.explanation.ptx import parse_ptx
 from gpudissect.explanation.result import MIN_GAIN, SCHEMA, Explanation, Line, Point, WorksheetRow
-from gpudissect.explanation.sentences import MAX_NAME_LENGTH
 from gpudissect.explanation.source import Sources, sources_of
 from gpudissect.explanation.trips import NOTE
 from gpudissect.machine_code.program import Program, read_program
-from gpudissect.printable import brief
 from gpudissect.results.model import Result
-from gpudissect.units import WARP_SIZE, format_bytes
 
 ERROR = 0.3
 """Half of the bracket relative to the time (docs/validation-explain.md says how many times lie within it)."""
 GIVEN_FACTOR = 4.5
 """By which times from given counts are off, to either side: nine of ten recorded kernels with the exact trips of their
 loops lie within it (validation/given_counts.py)."""
-FITTED = (
-    "tags and stores of the L1, look-ups of the L2, atomics and queues of memory: constants from microbenchmarks and "
-    "kernels on an H200 and an H100 (docs/adr/0023)"
-)
 MAX_POINTS, MIN_POINTS, LONG = 12, 6, 20_000
 """Points of a curve, at most and at least, and instructions of a block from which it has fewer, for time."""
 MIN_SHARE_OF_BEST = 0.9
@@ -65,7 +58,7 @@ def explain_profile(
     sources = sources_of(module, program.lines, (instruction.address for instruction in program.instructions))
     assessment = assess(program, module, facts, card)
     ran_here = profile.gpu.name == card.name
-    notes = _notes(profile, card) + _assumed(assessment)
+    notes = notes_of(profile, card) + assumed_accesses(assessment)
     found = build(assessment, profile.launch, sources, profile.sweep, notes, has_times=ran_here)
     return found if ran_here else found.model_copy(update={"recorded_gpu": profile.gpu.name})
 
@@ -127,7 +120,7 @@ class _Builder:
         length = max(1.0, assessment.path.length * assessment.launch.warps_per_block)
         self.numbers = _spread(self.resident, round(min(max(MAX_POINTS * LONG / length, MIN_POINTS), MAX_POINTS)))
         if self.resident < 1:
-            raise UsageError(_too_large(assessment))
+            raise UsageError(too_large(assessment))
         self.predictions = {
             blocks: pool.submit(assessment.predict, blocks, largest_carveout=bool(self._timed(blocks)))
             for blocks in reversed(self.numbers[:-1])  # the longest first, while this thread simulates the launch
@@ -146,7 +139,7 @@ class _Builder:
         chain, loop_cycles = self._chain()
         lines, names = self._lines(chain), [loop.name for loop in assessment.program.loops.loops]
         loops = sorted((cycles, self.sources.loop_name(names[number])) for number, cycles in loop_cycles.items())
-        trial = Trial(assessment, found, lines)
+        trial, working = Trial(assessment, found, lines), assessment.launch.working
         warps_for_90 = self.pool.submit(self._warps_for, MIN_SHARE_OF_BEST)
         advice = advise(trial, self.pool)
         return Explanation(
@@ -166,6 +159,8 @@ class _Builder:
             curve=self.curve,
             warps_for_90=warps_for_90.result(),
             bounds={name: value for name, value in found.bounds.items() if value > 0},
+            traffic=moved_bytes(found, assessment.path.executed, assessment.launch),
+            working_blocks=round(working * assessment.launch.blocks) if working < 1 else None,
             critical_path=chain.cycles / assessment.path.share / card.clock_hz * 1e9,
             loops={name: cycles for cycles, name in loops},  # of several of a line the longest chain
             worksheet=self._worksheet(),
@@ -173,7 +168,7 @@ class _Builder:
             advice=tuple(each for each in advice if each.gain >= MIN_GAIN),
             rejected=tuple(each for each in advice if each.gain < MIN_GAIN),
             hint=hint_of(trial, self.curve[-1].measured or 0.0),
-            assumptions=self._assumptions(),
+            assumptions=assumptions_of(assessment),
             notes=(*self.notes, *released_note(found.run)),
         )
 
@@ -233,7 +228,9 @@ class _Builder:
         executed: dict[str, float] = {}
         for count, cost in zip(assessment.path.executed, assessment.costs, strict=True):
             executed[cost.pipe] = executed.get(cost.pipe, 0.0) + float(count)
-        executed["issue"] = float(assessment.path.executed.sum())
+        if any(step.is_either for step in self.steps):  # both pipes of multiply-adds, one of which serves integers too
+            executed["fma"] = executed.get("fma", 0.0) + executed.get("imad", 0.0)
+        executed["issue"] = executed["fetch"] = float(assessment.path.executed.sum())
         return tuple(
             WorksheetRow(
                 unit=name,
@@ -252,7 +249,7 @@ class _Builder:
         waits = program.dependences.waits_by_consumer
         demand = found.demand.get(found.limiter, np.zeros(len(self.steps)))
         limiting = demand / max(float(demand.sum()), 1e-9)
-        lines, of_calls = [], self._lines_of_calls()
+        lines, of_calls, active = [], self._lines_of_calls(), self._active_threads()
         for index, (instruction, cost) in enumerate(zip(program.instructions, assessment.costs, strict=True)):
             requests, step = self.requests.get(index), self.steps[index]
             stalled, contended = found.run.waited[index]
@@ -265,15 +262,16 @@ class _Builder:
                     source_file=file,
                     source_line=number,
                     executed=float(assessment.path.executed[index]),
+                    active_threads=active.get(index),
                     unit=cost.pipe,
-                    issue_cycles=step.shared_interval or step.interval,
+                    issue_cycles=step.shared_interval if cost.pipe in SHARED_PIPES else step.interval,
                     latency=None if instruction.write_barrier is None else self.latencies[index],
                     waits_for=tuple(program.instructions[w.producer].address for w in waits.get(index, ())),
                     stall=float(stalled) / total,
                     contended=float(contended) / total,
                     limiting=float(limiting[index]),
                     is_measured=cost.is_measured,
-                    cost_source=_cost_source(cost),
+                    cost_source=cost_source(cost),
                     is_critical=index in chain.instructions,
                     sectors=requests.sectors if requests else None,
                     l1_hits=requests.l1_hits if requests else None,
@@ -281,6 +279,18 @@ class _Builder:
                 )
             )
         return tuple(lines)
+
+    def _active_threads(self) -> dict[int, float]:
+        """Threads of a warp that execute each executed instruction together."""
+        counts = self.assessment.counts
+        return {
+            index: threads.value / warps.value
+            for block, threads, warps in zip(
+                self.assessment.program.flow.blocks, counts.threads, counts.warps, strict=True
+            )
+            for index in range(block.start, block.end)
+            if warps.value > 0
+        }
 
     def _lines_of_calls(self) -> dict[int, int]:
         """For each instruction of a function for exceptional operands, the address of the call that runs most often."""
@@ -293,82 +303,6 @@ class _Builder:
                 most = max(calls, key=lambda call: executed[call])
                 found |= dict.fromkeys(code, program.instructions[most].address)
         return found
-
-    def _assumptions(self) -> tuple[str, ...]:
-        names: dict[str, set[str]] = {}
-        for count, cost, each in zip(
-            self.assessment.path.executed, self.assessment.costs, self.assessment.program.instructions, strict=True
-        ):
-            if count and not cost.is_measured:
-                source = f"taken to cost as much as {cost.element}" if cost.element else cost.assumption
-                is_own = each.opcode.lower() == cost.element  # of other modifiers, such as those of IMAD.MOV
-                names.setdefault(source, set()).add(str(each).split()[0] if is_own else each.opcode)
-        found = [f"{', '.join(sorted(opcodes))}: {source}" for source, opcodes in sorted(names.items())]
-        if self.requests:
-            found.append(FITTED)
-        if self.assessment.program.slow_paths and not any(
-            count.slow for count in self.assessment.facts.counts.values()
-        ):
-            found.append("divisions and square roots: of ordinary operands, without the compiler's slow paths")
-        if ("hiding", "contention_rise") not in self.assessment.card.values:
-            found.append("latency of device memory under load: as on an H200 ('gpudissect hide' measures it)")
-        return tuple(found)
-
-
-def _cost_source(cost: Cost) -> str:
-    """The measured element, the one that stands for it, or where the cost comes from."""
-    like = f"like {cost.element}" if cost.element else cost.assumption
-    return cost.element if cost.is_measured and cost.element else like
-
-
-def _too_large(assessment: Assessment) -> str:
-    """Why no block fits on an SM: what it takes, what an SM has, and what to change."""
-    kernel, card, facts = assessment.program.kernel, assessment.card, assessment.facts
-    warps = assessment.launch.warps_per_block
-    shared = shared_of_block(kernel, facts.dynamic_shared, card)
-    registers = allocated_registers(kernel.registers) * WARP_SIZE * warps
-    takes, has, change = {
-        "warps": (f"{warps} warps", f"{card.warps}", "smaller blocks"),
-        "registers": (
-            f"{registers} registers",
-            f"{card.registers}",
-            "smaller blocks or fewer registers (-maxrregcount)",
-        ),
-        "shared memory": (
-            f"{format_bytes(shared)} of shared memory ({format_bytes(card.reserved_shared)} of it reserved)",
-            format_bytes(card.shared_bytes),
-            "smaller blocks or less shared memory",
-        ),
-    }[assessment.occupancy.limits[0]]
-    return f"no block fits on an SM of {card.name}: a block takes {takes}, an SM has {has}; use {change}"
-
-
-def _assumed(assessment: Assessment) -> list[str]:
-    """Instructions whose addresses no sampled warp has."""
-    places = [place for place, index in assessment.accessed.items() if index in assessment.traffic.assumed]
-    executed = [place for place in places if assessment.path.executed[place] > 0]
-    if not executed:
-        return []
-    names = ", ".join(f"0x{assessment.program.instructions[place].address:04x}" for place in executed[:3])
-    more = f" and {len(executed) - 3} more" if len(executed) > 3 else ""
-    return [f"no sampled addresses of the accesses at {names}{more}; assumed: contiguous"]
-
-
-def _notes(profile: Profile, card: Card) -> list[str]:
-    """The notes of a profile, and what of it does not fit or is missing."""
-    notes = list(profile.notes)
-    if profile.gpu.name != card.name:
-        notes.append(f"recorded on {profile.gpu.name}: its measured times are not shown")
-    if different := [*profile.results.different_counted, *profile.results.different_traced]:
-        names = ", ".join(brief(name, MAX_NAME_LENGTH) for name in dict.fromkeys(different))
-        notes.append(f"instrumented copies of the kernel computed other values of {names}: counts may differ, too")
-    if not profile.warps:
-        notes.append("the profile has no sampled addresses; assumed: all accesses hit the L1")
-    if card.l2 is None:
-        notes.append("the result has no l2.capacity; assumed: L1 misses go to device memory")
-    if profile.lines is None:
-        notes.append("the profile has no sampled lines; assumed: L1 misses go to device memory")
-    return notes
 
 
 def _latency(requests: Requests | None, in_sm: float, card: Card) -> float:

@@ -10,7 +10,7 @@ from gpudissect.explanation.evidence import PtxBlock
 from gpudissect.explanation.instrument import BlockCount
 from gpudissect.explanation.mapping import MachineCounts
 from gpudissect.explanation.model.phases import Events, events_of, kind_of, no_events
-from gpudissect.explanation.model.traffic import Accessed
+from gpudissect.explanation.model.traffic import Accessed, SampledWarp
 from gpudissect.explanation.packing import Trace
 from gpudissect.machine_code.program import Program
 
@@ -32,20 +32,23 @@ def barrier_events(program: Program, accesses: Sequence[Accessed], traces: Seque
 
 
 def relative_executions(
-    traces: Sequence[Trace],
+    sampled: Sequence[SampledWarp],
     executed: Mapping[PtxBlock, BlockCount],
     warps: int,
     counts: MachineCounts,
     program: Program,
     events: Events,
 ) -> NDArray[np.float64] | None:
-    """How often the warps of traces execute each block of machine code relative to all warps, shape (traces, blocks).
+    """How often sampled warps execute each block of machine code relative to all warps, shape (sampled warps, blocks).
 
-    As its PTX block, of which `executed` has the executions of all `warps` launched ones; None without traces.
-    What every warp executes once may hold code of a PTX block that some of them skip: none of them skips it.
+    As its PTX block, of which `executed` has the executions of all `warps` launched ones; None without sampled warps.
+    What every warp executes once may hold code of a PTX block that some of them skip: none of them skips it. If warps
+    visit different numbers of blocks, one whose trace is cut executes the rest in proportion to its number: the start
+    of a trace has other proportions than the whole.
     """
-    if not traces:
+    if not sampled:
         return None
+    traces = [warp.trace for warp in sampled]
     numbers = {block: number for number, block in enumerate(executed)}
     visits = np.array([np.bincount(each.visited, minlength=len(numbers)) for each in traces], dtype=np.float64)
     launched = np.array([count.warps / warps for count in executed.values()])
@@ -56,7 +59,7 @@ def relative_executions(
     mean = np.where(is_typical, launched, found)
     relative = np.where(mean > 0, visits / np.where(mean > 0, mean, 1.0), 1.0)
     columns = [
-        np.ones(len(traces)) if each not in numbers or round(count.value) == warps else relative[:, numbers[each]]
+        np.ones(len(sampled)) if each not in numbers or round(count.value) == warps else relative[:, numbers[each]]
         for each, count in zip(counts.origin, counts.warps, strict=True)
     ]
     for number, block in enumerate(program.flow.blocks):  # a warp waits once, however often it polls
@@ -66,4 +69,10 @@ def relative_executions(
                 for each, origin in enumerate(counts.origin):
                     if origin == counts.origin[number]:
                         columns[each] = waits * warps / max(1.0, counts.warps[each].value)
-    return np.stack(columns, axis=1)
+    relative = np.stack(columns, axis=1)
+    more = np.array([warp.more_visits for warp in sampled])
+    total = more + [trace.visited.size for trace in traces]
+    if np.unique(total).size > 1:
+        is_once = np.array([count.value <= warps for count in counts.warps])
+        relative = np.where((more > 0)[:, None] & ~is_once, total[:, None] / max(1.0, launched.sum()), relative)
+    return relative

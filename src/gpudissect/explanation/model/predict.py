@@ -1,5 +1,6 @@
 """Predicted time of a kernel at an occupancy: the simulated SM, the bounds of throughput, and what limits it."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from gpudissect.explanation.model.card import Card
 from gpudissect.explanation.model.costs import PIPES, SHARED_PIPES, Cost
+from gpudissect.explanation.model.dispatch import Launch, most_working, taken_last
 from gpudissect.explanation.model.requests import Requests
 from gpudissect.explanation.model.sample import Sample
 from gpudissect.explanation.model.sm.engine import MemoryLatency, Run, Sm, Step, Work, run
@@ -25,23 +27,15 @@ L2_RISE = 0.045  # of the latency of the L2: fitted to kernels on an H200 that l
 MIXED_RISE = 2.0  # times that, the mean wait for writes if half of the bytes are written: from the tuning half
 LINE_INTERVAL = 1.4  # cycles from one line of a request to the next: half of what random lines through a small L1 take
 REFRESHING = 0.12  # of the time of a bank of memory: 12 % of the cold loads of an H200 wait up to 500 cycles (ADR 23)
+MIN_OF_WORKING = 0.9  # instructions of a sampled warp relative to those of one that does not exit at once
 MAX_WAVES = 4  # before a partial wave that counts
-IMBALANCE = 1.034  # time of the slowest SM relative to that of the mean, unless measured (`hiding.load_imbalance`)
 MIN_BUSY_L2 = 0.75  # of all cycles, from which a last wave of blocks runs on few SMs
-LIMITING = dict.fromkeys(PIPES, 0.63) | dict.fromkeys(SHARED_PIPES, 0.70) | {"l2": 0.80, "memory": 0.80}
+LIMITING = dict.fromkeys(PIPES, 0.63) | dict.fromkeys(SHARED_PIPES, 0.70) | {"fetch": 0.63, "l2": 0.80, "memory": 0.80}
 """Share of the predicted time from which a busy resource limits: chosen with the first 152 kernels of `examples`."""
 
 Floats = NDArray[np.float64]
 AfterL1 = Callable[[int, Requests, Floats], Requests]
 """Requests of an instruction, from its counts in the simulated L1: see `traffic.after_l1`."""
-
-
-@dataclass(frozen=True)
-class Launch:
-    """Blocks of a grid and warps of a block."""
-
-    blocks: int
-    warps_per_block: int
 
 
 @dataclass(frozen=True)
@@ -139,16 +133,22 @@ def predict(
     lookups = sum(path.executed[index] * each.lines for index, each in requests.items() if each.access is not None)
     length = max(1, int(path.length + path.share * float(lookups) / 1.5))
     affordable = max(MIN_WAVES * resident, MAX_ISSUES // (length * launch.warps_per_block))
-    simulated = min(-(-launch.blocks // card.sms), affordable)
+    working = launch.working if launch.working * path.relative >= MIN_OF_WORKING else 1.0
+    blocks = most_working(launch, card.sms, resident) if working < 1 else launch.blocks / card.sms
     scales = _traffic_scales(path) if path.missing_iterations else None
+    simulated = min(math.ceil(blocks), affordable)
     work = Work(steps, path.variants, launch.warps_per_block, resident, simulated, sample, path.order, scales)
     found = run(sm, work)
-    cycles = _cycles(found, launch.blocks / card.sms)
+    if working < 1 and found.busy["l2"] >= MIN_BUSY_L2 * found.cycles:  # all SMs share the L2: the mean one counts
+        blocks = working * launch.blocks / card.sms
+        work = replace(work, blocks=min(math.ceil(blocks), affordable))
+        found = run(sm, work)
+    cycles = _cycles(found, blocks)
     if path.missing_iterations:
         fewer = run(sm, replace(work, paths=path.shorter))
-        cycles += path.missing_iterations * max(0.0, cycles - _cycles(fewer, launch.blocks / card.sms))
+        cycles += path.missing_iterations * max(0.0, cycles - _cycles(fewer, blocks))
         found = found.with_more(fewer, path.missing_iterations)
-    cycles *= _partial_wave(sm, work, launch, card, found) / path.relative
+    cycles *= _partial_wave(sm, work, launch, card, found) / (path.relative * working)
     requests = {
         index: each if each.access is None else after_l1(index, each, found.l1_counts[index])
         for index, each in requests.items()
@@ -198,10 +198,10 @@ def _partial_wave(sm: Sm, work: Work, launch: Launch, card: Card, found: Run) ->
     if found.busy["l2"] < MIN_BUSY_L2 * found.cycles or not (left and is_whole and 0 < waves <= MAX_WAVES):
         return 1.0
     evenly = -(-left // card.sms)
-    _, blocks = _taken(card, found.ends[: waves * work.resident], work.resident, left)
+    _, blocks = taken_last(card, found.ends[: waves * work.resident], work.resident, left)
     if blocks.max() <= evenly:
         return 1.0
-    free, blocks = _taken(card, run(sm, replace(work, blocks=waves * work.resident)).ends, work.resident, left)
+    free, blocks = taken_last(card, run(sm, replace(work, blocks=waves * work.resident)).ends, work.resident, left)
     max_blocks, more = int(blocks.max()), card.sms / np.count_nonzero(blocks)
     if max_blocks <= evenly:
         return 1.0
@@ -209,13 +209,6 @@ def _partial_wave(sm: Sm, work: Work, launch: Launch, card: Card, found: Run) ->
     last = run(alone, replace(work, resident=max_blocks, blocks=max_blocks)).cycles
     start = float(free[blocks == max_blocks, max_blocks - 1].max())
     return max(1.0, (start + last) / found.cycles)
-
-
-def _taken(card: Card, ends: NDArray[np.int64], resident: int, left: int) -> tuple[Floats, NDArray[np.int64]]:
-    """When places of each SM are free as blocks end, shape (SMs, `resident`); of `left` blocks, how many each takes."""
-    spread = min(max(0.0, card.values.get(("hiding", "load_imbalance"), IMBALANCE) - 1), 1.0) / 2
-    free = np.outer(1 + np.linspace(-spread, spread, card.sms), np.sort(ends)[-resident:])
-    return free, np.bincount(np.argsort(free, axis=None, kind="stable")[:left] // resident, minlength=card.sms)
 
 
 def volkov(found: Prediction, latency: float, launch: Launch, card: Card) -> float:
@@ -253,6 +246,7 @@ def demand_of(steps: Sequence[Step], executed: Floats, sm: Sm) -> dict[str, Floa
     of_pipe = executed * [step.interval for step in steps] / sm.schedulers / (1 + is_either)
     demand = {name: of_pipe * [step.pipe == name for step in steps] for name in PIPES}
     demand["issue"] = executed / sm.schedulers
+    demand["fetch"] = executed * [step.fetch * (step.fetch > 1) for step in steps] / sm.schedulers
     if is_either.any():
         demand["fma"] = demand["fma"] + demand["imad"] / 2
     passes = requesting * [0.0 if step.fits else step.shared_interval for step in steps]
@@ -272,6 +266,16 @@ def bounds_of(demand: Mapping[str, Floats], launch: Launch, card: Card) -> dict[
     warps = launch.blocks * launch.warps_per_block / card.sms
     cycles = np.stack(list(demand.values()), axis=1).sum(axis=0) * warps
     return dict(zip(demand, (cycles / card.clock_hz * 1e9).tolist(), strict=True))
+
+
+def moved_bytes(found: Prediction, executed: Floats, launch: Launch) -> dict[str, float]:
+    """Bytes that a launch moves between all SMs and the L2, and between the L2 and memory."""
+    moved = {"l2": 0.0, "memory": 0.0}
+    for index, each in found.requests.items():
+        requests = float(executed[index]) * each.predicated_on * launch.blocks * launch.warps_per_block
+        moved["l2"] += requests * (1 - each.in_sm) * each.l2_bytes
+        moved["memory"] += requests * (1 - each.in_l2) * each.dram_bytes / each.random
+    return moved
 
 
 def _traffic(program: Program, requests: Mapping[int, Requests], path: Path) -> tuple[float, float]:

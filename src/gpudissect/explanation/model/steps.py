@@ -85,6 +85,7 @@ def steps_of(
             far=found.far,
             jump=jump,
             operands=operands[index],
+            fetch=1.0 if bare is None else bare[index].fetch,
             asynchronous=asynchronous[index],
             operand_interval=cost.operands,
             bypasses="BYPASS" in instruction.modifiers,

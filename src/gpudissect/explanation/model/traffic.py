@@ -63,10 +63,14 @@ class Accessed:
 
 @dataclass(frozen=True)
 class SampledWarp:
-    """What a warp of the sample did; `block`: number of its block on one SM, negative if it is on another SM."""
+    """What a warp of the sample did; `block`: number of its block on one SM, negative if it is on another SM.
+
+    `more_visits`: of blocks of the PTX, after those of its trace.
+    """
 
     block: int
     trace: Trace
+    more_visits: int = 0
 
 
 @dataclass(frozen=True)

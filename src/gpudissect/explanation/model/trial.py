@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpudissect.explanation.listing import place_of
+from gpudissect.explanation.listing import place_of, source_of
 from gpudissect.explanation.model.assess import Assessment
 from gpudissect.explanation.model.predict import Prediction
 from gpudissect.explanation.model.requests import Requests
@@ -84,6 +84,14 @@ class Trial:
         """The first of some instructions with its source line, and how many more there are."""
         first, *more = indices
         return place_of(self.lines[first]) + (f" and {len(more)} more" if more else "")
+
+    def source_lines(self, indices: Mapping[int, object]) -> str:
+        """The atomics at the source lines of some instructions: the first line and how many more; or as `places`."""
+        first, *more = dict.fromkeys(source_of(self.lines[index]) for index in indices)
+        if not first:
+            return self.places(indices)
+        others = f" and {len(more)} more line{'s' * (len(more) > 1)}" if more else ""
+        return f"the atomics at {first}{others}"
 
     def awaited(self) -> list[tuple[list[int], float, float]]:
         """Instructions that warps wait for, grouped by opcode, longest wait first.

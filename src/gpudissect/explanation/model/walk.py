@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from gpudissect.explanation.mapping import MachineCounts
 from gpudissect.explanation.model.phases import COPY
+from gpudissect.explanation.model.rounds import Rounds
 from gpudissect.machine_code.program import Program
 
 MAX_ITERATIONS = 1 << 20
@@ -71,14 +72,19 @@ class Path:
 
 
 def walk(
-    program: Program, counts: MachineCounts, warps: int, max_length: float, relative: Floats | None = None
+    program: Program,
+    counts: MachineCounts,
+    warps: int,
+    max_length: float,
+    relative: Floats | None = None,
+    rounds: Sequence[Rounds] = (),
 ) -> Path:
     """The paths of `warps` launched warps, with fewer iterations of loops if they had over `max_length` instructions.
 
     If code outside loops has nearly as many, the paths are longer: a shorter one needs fewer iterations.
 
     `relative`: of sampled warps, how often each executes each block of the program relative to the mean, shape
-    (sampled warps, blocks).
+    (sampled warps, blocks). `rounds`: iterations of loops of each sampled warp.
     """
     frequency = np.array([count.value / warps for count in counts.warps])
     executed = np.zeros(len(program.instructions))
@@ -86,9 +92,9 @@ def walk(
         executed[block.start : block.end] = frequency[number]
     mean = _Walker(program, counts, frequency)
     relative = np.ones((1, frequency.size)) if relative is None else relative
-    rows, of_warp = np.unique(relative, axis=0, return_inverse=True)
+    rows, first, of_warp = np.unique(relative, axis=0, return_index=True, return_inverse=True)
     executing = (relative > 0).mean(axis=0)
-    walkers = [mean.of(row, executing) for row in rows]
+    walkers = [mean.of(row, executing, rounds[at] if rounds else {}) for row, at in zip(rows, first, strict=True)]
     plan, order = _plan(walkers, of_warp.ravel())
 
     def paths_of(length: float) -> tuple[Ints, ...]:
@@ -149,7 +155,8 @@ class _Walker:
     """Blocks and loops of each loop, and how often a warp enters and repeats them.
 
     `inside`, `above`: parent loop of each block and each loop; outside loops, ``~entry`` in a called function, None in
-    the kernel. `calls`: mean executions per call of each called function, by its entry block.
+    the kernel. `calls`: mean executions per call of each called function, by its entry block. `rounds`: walkers of
+    groups of iterations of loops.
     """
 
     def __init__(self, program: Program, counts: MachineCounts, frequency: Floats) -> None:
@@ -158,6 +165,7 @@ class _Walker:
         self.depths = [_depth(program, number) for number in range(len(loops))]
         self.children = defaultdict[int | None, list[tuple[str, int]]](list)
         self.calls = _calls(program, frequency)
+        self.rounds: dict[int, list[_Walker]] = {}
         headers = {loop.header: number for number, loop in enumerate(loops)}
         function = [max(entry for entry in (0, *flow.entries) if entry <= n) for n in range(len(flow.blocks))]
         outside = [~entry if entry in self.calls else None for entry in function]
@@ -179,7 +187,7 @@ class _Walker:
             self.entries[number] = entries
             self.iterations[number] = frequency[loop.header] / entries if entries > _ROUNDING else 1.0
 
-    def of(self, relative: Floats, executing: Floats) -> "_Walker":
+    def of(self, relative: Floats, executing: Floats, rounds: Rounds) -> "_Walker":
         """The walker of a warp that executes each block so often relative to this one.
 
         `executing`: share of the warps that execute each block. If the block before a loop has other successors, warps
@@ -197,6 +205,9 @@ class _Walker:
                 found.entries[number] = min(found.entries[number] / executing[loop.header], now)
             if found.entries[number] > _ROUNDING:
                 found.iterations[number] = found.frequency[loop.header] / found.entries[number]
+        everywhere = np.ones_like(executing)
+        once = [number for number in rounds if abs(found.entries[number] - 1) < _ROUNDING]
+        found.rounds = {number: [found.of(each, everywhere, {}) for each in rounds[number]] for number in once}
         return found
 
     def length(self, iterations: Floats) -> float:
@@ -226,7 +237,9 @@ class _Walker:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all executions of a pass are whole numbers, so that all warps have one path."""
+        """Whether all executions of a pass are whole numbers or those of a trace, so that all warps have one path."""
+        if self.rounds:
+            return True
         blocks = [self._rate(self.inside[block], self.frequency[block]) for block in self.program.flow.order]
         entries = [self._rate(loop, self.entries[number]) for number, loop in enumerate(self.above)]
         amounts = (*blocks, *entries, *self.iterations[self.entries > 0], *self.calls.values())
@@ -269,11 +282,11 @@ class _Walker:
         parts: list[Ints] = []
         length, ahead = 0, self._rates_of_copies()
 
-        def run(parent: int | None, progress: float = 0.0) -> bool:
+        def run(walker: _Walker, parent: int | None, progress: float = 0.0) -> bool:
             nonlocal length
-            for child in self.children[parent]:
+            for child in walker.children[parent]:
                 kind, number = child
-                rate = self._rate(parent, self.frequency[number] if kind == "block" else self.entries[number])
+                rate = walker._rate(parent, walker.frequency[number] if kind == "block" else walker.entries[number])
                 is_ahead = any(abs(rate - each) < MAX_RATE_ERROR for each in ahead[parent])
                 for _ in range(int(progress < rate) if is_ahead else _take(owed, child, rate)):
                     if kind == "block":
@@ -284,16 +297,17 @@ class _Walker:
                         callee = blocks[number].callee
                         if callee in self.calls:
                             for _ in range(_take(owed, ("call", number), self.calls[callee])):
-                                if not run(~callee):
+                                if not run(walker, ~callee):
                                     return False
                         continue
-                    iterations = _take(owed, ("iteration", number), kept[number] * self.iterations[number])
+                    iterations = _take(owed, ("iteration", number), kept[number] * walker.iterations[number])
+                    rounds = walker.rounds.get(number, [walker])
                     for each in range(iterations):
-                        if not run(number, (each + 0.5) / iterations):
+                        if not run(rounds[each * len(rounds) // iterations], number, (each + 0.5) / iterations):
                             return False
             return True
 
-        run(None)
+        run(self, None)
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
 

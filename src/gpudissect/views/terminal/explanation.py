@@ -36,13 +36,24 @@ CURVE = (
     *("limited by", "best"),
 )
 CURVE_OPTIONAL = ("blocks", "limited by", "bracket", "waves", "L1")
-SOURCE = ("source line", "issue slots", "stall", "pipe wait", "executed", "instructions")
+SOURCE = ("source line", "issue slots", "stall", "pipe wait", "executed", "threads", "instructions")
 MAX_SOURCE_ROWS = 30
 CODE = (
-    *("address", "executed", "unit", "issue cycles", "latency", "waits for", "stall", "pipe wait"),
+    *("address", "executed", "threads", "unit", "issue cycles", "latency", "waits for", "stall", "pipe wait"),
     *("sectors", "L1 hits", "L2 hits", "instruction", "source", "cost"),
 )
-CODE_OPTIONAL = ("cost", "L2 hits", "L1 hits", "sectors", "pipe wait", "source", "latency", "issue cycles", "unit")
+CODE_OPTIONAL = (
+    "cost",
+    "L2 hits",
+    "L1 hits",
+    "sectors",
+    "threads",
+    "pipe wait",
+    "source",
+    "latency",
+    "issue cycles",
+    "unit",
+)
 """Columns in the order in which they are dropped."""
 
 
@@ -194,6 +205,7 @@ def source_rows(explanation: Explanation) -> list[tuple[str, ...]]:
             listing.share_of(row.stall),
             listing.share_of(row.contended),
             listing.times_of(row.executed),
+            listing.threads_of(row.threads),
             f"{row.instructions}",
         )
         for row in listing.source_rows(explanation)
@@ -203,7 +215,7 @@ def source_rows(explanation: Explanation) -> list[tuple[str, ...]]:
 def _print_source(out: Console, explanation: Explanation) -> None:
     rows = source_rows(explanation)
     more = f"; {MAX_SOURCE_ROWS} of {len(rows)}" if len(rows) > MAX_SOURCE_ROWS else ""
-    title = "Source lines by time: share of issue slots, shares of a warp's time, executions per warp"
+    title = "Source lines by time: share of issue slots, shares of a warp's time, executions per warp, active threads"
     _print_table(out, f"{title}{more}", SOURCE, rows[:MAX_SOURCE_ROWS])
 
 
@@ -225,6 +237,7 @@ def code_rows(lines: Sequence[Line]) -> list[tuple[str, ...]]:
         (
             listing.address_of(line.address) + ("*" if line.is_critical else ""),
             listing.times_of(line.executed),
+            listing.threads_of(line.active_threads),
             clean(line.unit),
             f"{line.issue_cycles:.3g}",
             listing.number_of(line.latency),

@@ -19,7 +19,8 @@ BARRIERS = 6
 # none. EVEN, ODD: cycles of the register banks that read its operands; _AFTER: the same if its warp was the last to
 # issue on the scheduler. STALL, JUMP: cycles until the next instruction of the warp, if it is adjacent, and if it is
 # not. PREDICATED_ON: share of the executions whose predicate is true: only these make a request. TAG_INTERVAL: cycles
-# of the tag banks of the L1, before SHARED. FITS: issued between passes of loads and stores.
+# of the tag banks of the L1, before SHARED. FITS: issued between passes of loads and stores. FETCH: cycles of the
+# scheduler, 0 if it is in its instruction cache.
 # Columns of requests. ACCESS: index in the sample, -1 for none. Without a sample: IN_SM, share that hits the L1; IN_L2,
 # share that hits the L1 or the L2; L2_BYTES, DRAM_BYTES, LINK: bytes from the L2, from memory, and between SM and L2.
 # With a sample: shares of the lines, and bytes of the sectors, that miss the L1. FAR: share of the L2 hits that are in
@@ -33,7 +34,7 @@ BARRIERS = 6
 (KIND, IN_SM, IN_L2, L2_BYTES, L2_MORE, L2_WRITTEN, DRAM_BYTES, LINK, FAR, ACCESS, IS_WHOLE) = range(11, 22)
 JUMP, EVEN, ODD, EVEN_AFTER, ODD_AFTER = range(22, 27)
 BYPASSES, QUEUE, COUNTER, PENDING, OPERANDS, OPERATION = range(27, 33)
-SIZE, FITS, TAG_INTERVAL, PREDICATED_ON, INSTRUCTION = range(33, 38)
+SIZE, FITS, TAG_INTERVAL, PREDICATED_ON, FETCH, INSTRUCTION = range(33, 39)
 TRAFFIC = (SHARED_INTERVAL, TAG_INTERVAL, L2_BYTES, L2_MORE, L2_WRITTEN, DRAM_BYTES, LINK)
 PLAIN, LOAD, STORE, BARRIER, MATRIX, PREPARE, ARRIVE, WAIT, BULK = range(9)
 MAX_SPARE = 24.0  # cycles
@@ -123,7 +124,7 @@ class State(NamedTuple):
     warps: I64  # (warps, W_SIZE)
     residents: I64  # (resident blocks, B_SIZE)
     schedulers: I64  # (schedulers, S_SIZE)
-    banks: F64  # (schedulers, 2), cycle at which each register bank has read all operands
+    banks: F64  # (schedulers, 3), cycle at which each register bank has read all operands, and fetches are complete
     pipes: F64  # (schedulers, pipes), cycle at which each pipe accepts the next instruction
     shared: F64  # (shared pipes + 2,), the same for the pipes of the SM and TAGS; and SPARE
     entered: F64  # (schedulers, shared pipes, depth), cycles at which the last instructions entered each shared pipe

@@ -95,6 +95,7 @@ class Step:
     is_whole: bool = False  # the sample has all requests of the access: a warp on a longer path repeats the last one
     jump: int = 0  # additional cycles to the next instruction if it is not adjacent
     operands: Reads = NO_READS
+    fetch: float = 1.0  # cycles in which its scheduler fetches it
     asynchronous: Asynchronous = SYNCHRONOUS
     operand_interval: float = 0.0  # cycles of shared memory that read the operands of a matrix instruction
     bypasses: bool = False  # its lines are not allocated in the L1
@@ -115,6 +116,7 @@ class Step:
             *(self.in_l2, self.l2_bytes, self.l2_more, self.l2_written, self.dram_bytes, self.link_bytes, self.far),
             *(access, self.is_whole, max(1, self.stall) + self.jump, *self.operands, self.bypasses, *asynchronous),
             *(self.operand_interval, operation, self.size, self.fits, self.tag_interval, self.predicated_on),
+            self.fetch if self.fetch > 1 else 0.0,
         ]
         return np.array(numbers)
 
@@ -187,7 +189,7 @@ def run(sm: Sm, work: Work) -> Run:
     names = (*sm.pipes, *sm.shared_pipes, "l2", "memory")
     busy, waited = np.zeros(len(names)), np.zeros((len(work.steps), 2))
     loads, phases, l1 = _loads(work, warps), _phases(work, warps, resident), _l1(sm)
-    banks, pipes = np.zeros((sm.schedulers, 2)), np.zeros((sm.schedulers, len(sm.pipes)))
+    banks, pipes = np.zeros((sm.schedulers, 3)), np.zeros((sm.schedulers, len(sm.pipes)))
     shared, cores = np.zeros(len(sm.shared_pipes) + 2), np.zeros((sm.schedulers, state.C_SIZE))
     last, counted = np.zeros((warps, state.QUEUES)), np.zeros((warps, state.COUNTERS, state.COUNTED))
     counts, strata = np.zeros((warps, state.COUNTERS), dtype=np.int64), np.zeros(2 * len(work.steps), dtype=np.int64)
