@@ -218,10 +218,10 @@ def test_source_lines_are_ranked_by_time():
         line(2, "FADD R5, R2, R4", executed=5.0, stall=0.6, contended=0.0).model_copy(update={"source_line": 4}),
         line(3, "NOP", executed=0.0, stall=0.0, contended=0.0),
     )
-    shown = explanation(lines=lines)
-    assert source_rows(shown) == [
-        ("add.cu:4", "90.0%", "70.0%", "2.0%", "5", "2"),
-        ("add.cu:3", "10.0%", "", "", "1", "1"),
+    counted = [each.model_copy(update={"active_threads": n}) for each, n in zip(lines, (32, 14, 32, 0), strict=True)]
+    assert source_rows(explanation(lines=tuple(counted))) == [
+        ("add.cu:4", "90.0%", "70.0%", "2.0%", "5", "24", "2"),
+        ("add.cu:3", "10.0%", "", "", "1", "32", "1"),
     ]
     unknown = tuple(each.model_copy(update={"source_line": None}) for each in lines)
     assert source_rows(explanation(lines=unknown)) == []

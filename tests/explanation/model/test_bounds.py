@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpudissect.explanation.model.facts import MAX_CUT_PATH, MAX_PATH, MAX_WHOLE_PATH
-from gpudissect.explanation.model.predict import bounds_of, demand_of, sm_of
+from gpudissect.explanation.model.predict import _cycles, bounds_of, demand_of, sm_of
+from gpudissect.explanation.model.sm.engine import Step, Work, run
 from gpudissect.explanation.model.steps import steps_of
+from tests.explanation.model.sm.test_engine import SM
 from tests.explanation.model.test_costs import CARD
 from tests.explanation.model.test_predicated_on import LOAD, LOAD_LINE, STORE, STORE_LINE, WARPS, assessment
 
@@ -93,3 +95,13 @@ def test_paths_are_long_where_an_sm_has_few_warps(blocks, recorded, length):
     """Warps of 100,000 instructions, two to a block, on 132 SMs; a path ends with the recorded accesses."""
     facts = replace(TWO_LOADS.facts, blocks=blocks, threads=64, recorded=recorded)
     assert facts.max_path(100_000, 132) == pytest.approx(length, rel=0.01)
+
+
+@pytest.mark.parametrize("simulated", [3, 4, 8])
+def test_time_of_unequal_blocks_is_extrapolated_by_their_instructions(simulated):
+    """Every fourth block has a tenth of the instructions, as on an SM whose simulated blocks are few."""
+    step = Step(1, 0, None, None, "issue", 1.0)
+    work = Work((step,), (np.zeros(100, np.int64), np.zeros(1000, np.int64)), 1, 1, simulated, order=(0, 1, 1, 1))
+    sm = replace(SM, block_replacement=0.0)
+    whole = run(sm, replace(work, blocks=40)).cycles
+    assert _cycles(run(sm, work), work, 40) == pytest.approx(whole, rel=0.03)

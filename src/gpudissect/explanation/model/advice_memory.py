@@ -39,8 +39,10 @@ def fewer_passes(trial: Trial) -> Iterator[Advice]:
         if use.space != "shared":
             has_more = requests.sectors >= MIN_PASSES * _fewest_sectors(trial, index)
         if has_more and trial.executed[index] and index not in combined and not _is_contiguous(trial, index):
-            in_shared = use.space == "shared"  # one layout avoids the conflicts of its loads and stores
-            groups[in_shared, "" if in_shared else use.access or ""][index] = _coalesced(requests, use, fewest)
+            in_shared, access = use.space == "shared", use.access or ""
+            if in_shared and access not in ATOMICS:
+                access = "load"  # one layout avoids the conflicts of loads and stores
+            groups[in_shared, access][index] = _coalesced(requests, use, fewest)
     for (in_shared, access), found in groups.items():
         better = {index: found[index] for index in sorted(found, key=lambda index: -_excess(trial, index))}
         now = {index: trial.found.requests[index] for index in better}  # means too, not single sampled requests

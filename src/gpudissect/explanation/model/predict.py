@@ -27,6 +27,7 @@ L2_RISE = 0.045  # of the latency of the L2: fitted to kernels on an H200 that l
 MIXED_RISE = 2.0  # times that, the mean wait for writes if half of the bytes are written: from the tuning half
 LINE_INTERVAL = 1.4  # cycles from one line of a request to the next: half of what random lines through a small L1 take
 REFRESHING = 0.12  # of the time of a bank of memory: 12 % of the cold loads of an H200 wait up to 500 cycles (ADR 23)
+MAX_UNLIKE = 0.2  # relative difference of instructions
 MIN_OF_WORKING = 0.9  # instructions of a sampled warp relative to those of one that does not exit at once
 MAX_WAVES = 4  # before a partial wave that counts
 MIN_BUSY_L2 = 0.75  # of all cycles, from which a last wave of blocks runs on few SMs
@@ -143,10 +144,10 @@ def predict(
         blocks = working * launch.blocks / card.sms
         work = replace(work, blocks=min(math.ceil(blocks), affordable))
         found = run(sm, work)
-    cycles = _cycles(found, blocks)
+    cycles = _cycles(found, work, blocks)
     if path.missing_iterations:
         fewer = run(sm, replace(work, paths=path.shorter))
-        cycles += path.missing_iterations * max(0.0, cycles - _cycles(fewer, blocks))
+        cycles += path.missing_iterations * max(0.0, cycles - _cycles(fewer, replace(work, paths=path.shorter), blocks))
         found = found.with_more(fewer, path.missing_iterations)
     cycles *= _partial_wave(sm, work, launch, card, found) / (path.relative * working)
     requests = {
@@ -178,12 +179,18 @@ def _limiter(bounds: Mapping[str, float], nanoseconds: float) -> str:
     return best if bounds[best] >= LIMITING[best] * nanoseconds else "latency"
 
 
-def _cycles(found: Run, blocks: float) -> float:
-    """Cycles of `blocks` of an SM: those of the run, extrapolated at the rate of the second half."""
-    simulated = found.ends.size
+def _cycles(found: Run, work: Work, blocks: float) -> float:
+    """Cycles of `blocks` of an SM: those of the run, extrapolated at the rate of the second half of its blocks.
+
+    If these have other numbers of instructions than the mean, the rate is that of all instructions.
+    """
+    simulated, half = found.ends.size, found.ends.size // 2
     if simulated >= blocks:
         return float(found.cycles)
-    half = simulated // 2
+    sizes = np.array([path.size for path in work.paths])[list(work.order or range(len(work.paths)))]
+    of_block = np.resize(sizes, simulated * work.warps_per_block).reshape(simulated, -1).mean(axis=1) / sizes.mean()
+    if abs(of_block[half:].mean() - 1) > MAX_UNLIKE:
+        return float(found.cycles * blocks / of_block.sum())
     pace = (found.cycles - np.sort(found.ends)[half - 1]) / (simulated - half)
     return float(found.cycles + pace * (blocks - simulated))
 
