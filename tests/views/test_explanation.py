@@ -173,7 +173,7 @@ def test_cycles_of_a_loop_have_no_exponent(cycles, text):
         ({"advice": (), "lines": SPILLS, "point": BUSY_LSU}, "Avoid spills"),
         ({"lines": SPILLS, "point": BUSY_LSU}, "80% of its work is local memory at add.cu:4"),
         ({"sms": 8192}, "4096 blocks for 8192 SMs: 4096 SMs idle"),
-        ({"sms": 1024}, "0.50 waves: 4096 blocks, 8192 fit on the GPU"),
+        ({"sms": 1024}, "4096 blocks: 8192 fit on the GPU at once"),
         ({"sms": 132, "grid": (1584, 1, 1)}, "1.50 waves of 1056 blocks: the last wave fills 50% of the GPU"),
         (
             {"advice": (SMALL.model_copy(update={"is_limit": True, "gain": 0.5}),)},

@@ -79,7 +79,7 @@ def grid_of(explanation: Explanation) -> str:
     if blocks < sms:
         return f"{counted(blocks, 'block')} for {sms} SMs: {counted(sms - blocks, 'SM')} idle"
     if waves < 1:
-        return f"{waves:.2f} waves: {counted(blocks, 'block')}, {capacity} fit on the GPU at once"
+        return f"{counted(blocks, 'block')}: {capacity} fit on the GPU at once"
     return f"{waves:.2f} waves of {capacity} blocks: the last wave fills {waves % 1:.0%} of the GPU"
 
 
@@ -347,6 +347,7 @@ def warps_of(explanation: Explanation) -> str:
         return "unknown: other occupancies were not predicted"
     needed = min(explanation.warps_for_90, resident_warps(explanation))
     text = f"{counted(needed, 'warp')} per SM for 90% of the best predicted throughput"
+    text += " of this grid" if resident_warps(explanation) < explanation.point.warps_per_sm else ""
     own = explanation.point.l1_bytes
     return f"{text}, with an L1 of {format_bytes(own)}" if own and has_different_l1(explanation) else text
 

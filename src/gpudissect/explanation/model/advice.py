@@ -118,7 +118,7 @@ def converged(trial: Trial) -> Iterator[Advice]:
     lines = trial.lines[flow.blocks[number].start : flow.blocks[number].end]
     place = next(filter(None, map(source_of, lines)), address_of(lines[0].address))
     if needed[number] <= ONE_THREAD * warps[number]:
-        text = f"Share the work of the one active thread at {place} among the lanes of its warp"
+        text = f"Share the work of the one active thread at {place} among the lanes of its warp, or do it less often"
     else:
         text = "Let the threads of a warp do the same work: sort the data by path or number of iterations, launch a "
         text += "kernel for each path, or share long rows among lanes"

@@ -21,7 +21,8 @@ def fewer_waits(trial: Trial) -> Iterator[Advice]:
     program = trial.program
     for producers, stall, waits in trial.awaited()[:MAX_WAITS]:
         is_load = program.uses[producers[0]].space in GLOBAL and program.uses[producers[0]].access == "load"
-        if is_load and (waits < MIN_WAITS or _is_chained(program, trial.assessment.path, producers)):
+        chained = (_is_chained(program, trial.assessment.path, each) for each in (producers, producers[:1]))
+        if is_load and (waits < MIN_WAITS or any(chained)):
             continue  # more work for each thread is what helps
         instructions = list(program.instructions)
         for index in producers:
@@ -78,7 +79,7 @@ def _wait(program: Program, producers: Sequence[int], stall: float) -> str:
 
 
 def _is_chained(program: Program, path: Path, loads: Sequence[int]) -> bool:
-    """Whether most of these loads of a warp need the result of another one."""
+    """Whether most of these loads of a warp need the result of another one, such as of the iteration before."""
     is_load = np.isin(np.arange(len(program.instructions)), loads)
     depth = longest_chain(program, path.instructions, is_load.astype(np.float64)).cycles
     return depth > max(1.0, MAX_CHAINED * float(is_load[path.instructions].sum()))

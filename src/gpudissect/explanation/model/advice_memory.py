@@ -70,6 +70,9 @@ def _coalescing(trial: Trial, requests: Mapping[int, Requests], access: str) -> 
             "let neighbouring threads access neighbouring elements (change the layout, or give a warp a compact tile)"
         )
         return f"Coalesce {places}: {text}"
+    if access == "store":
+        text = "write the data to shared memory first, then store neighbouring elements with neighbouring threads"
+        return f"Coalesce {places}: {text}, or sort the data"
     if access not in ATOMICS:
         return f"Coalesce {places}: sort the data, so that neighbouring threads access neighbouring elements"
     size = _span(trial.assessment.facts.warps, trial.assessment.accessed[index], trial.program.uses[index].bytes or 4)
@@ -128,7 +131,7 @@ def _uncoalesced(trial: Trial, requests: Mapping[int, Requests], access: str) ->
 
 def reuse_in_block(trial: Trial) -> Iterator[Advice]:
     """Loads that miss the L1 only for what their block has not loaded before."""
-    now, better, loaded = dict[int, Requests](), dict[int, Requests](), [0.0, 0.0]
+    now, better, loaded, saved = dict[int, Requests](), dict[int, Requests](), [0.0, 0.0], dict[int, float]()
     for index, each in trial.found.requests.items():
         use = trial.program.uses[index]
         if use.space not in GLOBAL or use.access != "load" or not each.sectors or not trial.executed[index]:
@@ -139,12 +142,14 @@ def reuse_in_block(trial: Trial) -> Iterator[Advice]:
         if missed and missed >= MIN_REUSE * first:
             in_sm = 1 - (1 - each.in_sm) * first / missed
             now[index], better[index] = each, replace(each, in_sm=in_sm, in_l2=max(each.in_l2, in_sm))
+            saved[index] = trial.executed[index] * each.sectors * (missed - first)
             for place, share in enumerate((missed, first)):
                 loaded[place] += trial.warps * trial.executed[index] * each.sectors * SECTOR * share
     if not now or trial.found.limiter not in ("latency", "l2", "memory"):
         return
     before, after = (trial.predict({**trial.assessment.requests, **each}) for each in (now, better))
-    text = f"Keep data of {trial.places(better)} in shared memory or registers: each block loads the same data again"
+    most = dict.fromkeys(sorted(saved, key=lambda index: -saved[index]))
+    text = f"Keep data of {trial.places(most)} in shared memory or registers: each block loads the same data again"
     bytes_now, bytes_first = map(format_bytes_rounded, loaded)
     evidence = f"{bytes_now} from the L2, of which {bytes_first} are first loads; upper limit: only first loads"
     yield Advice(text=text, gain=trial.gain_from(before.nanoseconds, after), is_limit=True, evidence=evidence)

@@ -50,7 +50,7 @@ def more_blocks(trial: Trial) -> Iterator[Advice]:
         else:
             most = (card.shared_bytes // blocks - card.reserved_shared) // SHARED_UNIT * SHARED_UNIT
             used = kernel.shared_bytes + trial.assessment.facts.dynamic_shared
-            text = f"Use at most {format_bytes(most)} of shared memory per block (now {format_bytes(used)})"
+            text = f"Use at most {format_bytes(most)} of shared memory per block (now {format_bytes_rounded(used)})"
         text += f": {warps} warps per SM instead of {now}"
         gain = trial.gain(trial.time_with(blocks))
         advice.append(Advice(text=text, gain=gain, is_limit=is_limit, evidence=evidence))

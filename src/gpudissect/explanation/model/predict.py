@@ -34,6 +34,9 @@ MIN_BUSY_L2 = 0.75  # of all cycles, from which a last wave of blocks runs on fe
 LIMITING = dict.fromkeys(PIPES, 0.63) | dict.fromkeys(SHARED_PIPES, 0.70) | {"fetch": 0.63, "l2": 0.80, "memory": 0.80}
 """Share of the predicted time from which a busy resource limits: chosen with the first 152 kernels of `examples`."""
 
+ALWAYS_BUSY = 0.95
+"""Share of the predicted time from which no other resource can limit."""
+
 Floats = NDArray[np.float64]
 AfterL1 = Callable[[int, Requests, Floats], Requests]
 """Requests of an instruction, from its counts in the simulated L1: see `traffic.after_l1`."""
@@ -174,7 +177,10 @@ def _traffic_scales(path: Path) -> Floats:
 
 
 def _limiter(bounds: Mapping[str, float], nanoseconds: float) -> str:
-    """The limiter: highest busy share relative to its threshold; else latency."""
+    """The resource that is always busy, or has the highest busy share relative to its threshold; else latency."""
+    busiest = max(bounds, key=lambda name: bounds[name])
+    if bounds[busiest] >= ALWAYS_BUSY * nanoseconds:
+        return busiest
     best = max(bounds, key=lambda name: bounds[name] / LIMITING[name])
     return best if bounds[best] >= LIMITING[best] * nanoseconds else "latency"
 

@@ -25,7 +25,7 @@ def assumptions_of(assessment: Assessment) -> tuple[str, ...]:
         if count and not cost.is_measured:
             source = f"taken to cost as much as {cost.element}" if cost.element else cost.assumption
             is_own = each.opcode.lower() == cost.element  # of other modifiers, such as those of IMAD.MOV
-            names.setdefault(source, set()).add(str(each).split()[0] if is_own else each.opcode)
+            names.setdefault(source, set()).add(".".join((each.opcode, *each.modifiers)) if is_own else each.opcode)
     found = [f"{', '.join(sorted(opcodes))}: {source}" for source, opcodes in sorted(names.items())]
     if assessment.requests:
         found.append(FITTED)

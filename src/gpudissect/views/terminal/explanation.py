@@ -152,7 +152,7 @@ def _print_tables(out: Console, explanation: Explanation) -> None:
     rows = folded_code_rows(listing.executed_lines(explanation))
     _print_table(out, f"Machine code: {count}", CODE, rows, CODE_OPTIONAL)
     _print_list(out, "Longest dependence chain", dependence_chain(explanation))
-    loops = sorted(explanation.loops.items(), key=lambda item: -item[1])
+    loops = sorted(((name, cycles) for name, cycles in explanation.loops.items() if cycles), key=lambda item: -item[1])
     _print_list(out, "Loop-carried, cycles per iteration", [f"{cycles:.4g}  {name}" for name, cycles in loops])
     for title, found in (("Advice", explanation.advice), ("Also tried", explanation.rejected)):
         texts = [f"{sentences.change_of(explanation, each)}{each.text}; {each.evidence}" for each in found]
@@ -188,7 +188,7 @@ def curve_rows(explanation: Explanation) -> list[tuple[str, ...]]:
             "" if point.error is None else f"{point.error:+.1%}",
             _l1_of(point),
             format_ns(point.volkov),
-            format_ns(point.roofline),
+            format_ns(point.roofline) if point.roofline else "-",
             sentences.resource(point.limiter),
             "best" if point == best else "",
         )
@@ -215,7 +215,10 @@ def source_rows(explanation: Explanation) -> list[tuple[str, ...]]:
 def _print_source(out: Console, explanation: Explanation) -> None:
     rows = source_rows(explanation)
     more = f"; {MAX_SOURCE_ROWS} of {len(rows)}" if len(rows) > MAX_SOURCE_ROWS else ""
-    title = "Source lines by time: share of issue slots, shares of a warp's time, executions per warp, active threads"
+    title = (
+        "Source lines by time: share of issue slots, shares of a warp's time; executions and active threads of a warp"
+    )
+    title += ", the former of the most executed instruction"
     _print_table(out, f"{title}{more}", SOURCE, rows[:MAX_SOURCE_ROWS])
 
 
