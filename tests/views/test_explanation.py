@@ -174,6 +174,15 @@ def test_cycles_of_a_loop_have_no_exponent(cycles, text):
         ({"lines": SPILLS, "point": BUSY_LSU}, "80% of its work is local memory at add.cu:4"),
         ({"sms": 8192}, "4096 blocks for 8192 SMs: 4096 SMs idle"),
         ({"sms": 1024}, "4096 blocks: 8192 fit on the GPU at once"),
+        (
+            {"sms": 1024, "working_blocks": 2048},
+            "2,048 of 4,096 blocks have work, the others exit at once: SMs get unequal numbers",
+        ),
+        (
+            {"sms": 1024, "working_blocks": 100},
+            "100 of 4,096 blocks have work, the others exit at once: at least 924 SMs idle",
+        ),
+        ({"traffic": {"memory": 2.0**25, "l2": 1.0}}, "of the predicted time (32 MiB, 3.36 TB/s)"),
         ({"sms": 132, "grid": (1584, 1, 1)}, "1.50 waves of 1056 blocks: the last wave fills 50% of the GPU"),
         (
             {"advice": (SMALL.model_copy(update={"is_limit": True, "gain": 0.5}),)},
@@ -271,6 +280,11 @@ def test_an_occupancy_that_was_measured_to_be_slower_is_not_the_best():
     assert best_of(explanation(curve=tuple(curve))) is None
     curve[2] = curve[2].model_copy(update={"measured": 10_000.0})
     assert best_of(explanation(curve=tuple(curve))).warps_per_sm == 24
+
+
+def test_an_l1_that_no_access_hits_is_no_column():
+    text = text_of(explanation(lines=tuple(each.model_copy(update={"l1_hits": 0.0}) for each in explanation().lines)))
+    assert "KiB" not in text and "L1" not in text
 
 
 def test_an_l1_that_does_not_differ_is_no_column():

@@ -172,7 +172,7 @@ class Explanation(Record):
     traffic: dict[str, float] = Field(default_factory=dict)
     """Bytes that all SMs move from and to the L2, and that the L2 moves from and to memory: ``l2`` and ``memory``."""
     working_blocks: int | None = None
-    """Blocks that do not exit at once; None if all or an unknown number do not."""
+    """Blocks that do not exit at once; None if all blocks work, or if the number is unknown."""
     critical_path: float
     """Nanoseconds of the longest chain of instructions of a warp that depend on one another through registers."""
     loops: dict[str, float] = Field(default_factory=dict)

@@ -71,8 +71,10 @@ def grid_of(explanation: Explanation) -> str:
     """How the grid leaves SMs idle; empty if its waves are nearly full or the SMs are not known."""
     blocks, capacity = math.prod(explanation.grid), (explanation.sms or 0) * explanation.point.blocks_per_sm
     if explanation.working_blocks is not None:
-        text = f"{explanation.working_blocks:,} of {blocks:,} blocks have work; the others exit at once"
-        return f"{text}, and SMs get unequal numbers" if explanation.working_blocks <= capacity else text
+        text = f"{explanation.working_blocks:,} of {blocks:,} blocks have work, the others exit at once"
+        idle = (explanation.sms or 0) - explanation.working_blocks
+        unequal = f"at least {counted(idle, 'SM')} idle" if idle > 0 else "SMs get unequal numbers"
+        return f"{text}: {unequal}" if explanation.working_blocks <= capacity else text
     if not capacity or blocks / capacity >= MIN_FILL * math.ceil(blocks / capacity):
         return ""
     waves, sms = blocks / capacity, explanation.sms or 0

@@ -45,13 +45,19 @@ def counts_of(inner):
     return MachineCounts(of, of, {edge: Count(each, each, each) for edge, each in around.items()}, ORIGIN)
 
 
-def test_a_path_has_the_iterations_of_the_trace():
-    inner = (8, 4, 2, 1, 1, 1)
-    executed = {block: BlockCount(1, 1, 0) for block in ORIGIN}
-    rounds = rounds_of([traced(inner)], executed, counts_of(inner), program())
-    path = walk(program(), counts_of(inner), 1, 1000, np.ones((1, 4)), rounds).variants[0]
+def inner_iterations(path):
     begins = [*np.flatnonzero(path == HEADER), path.size]
-    assert [int((path[a:b] == INNER).sum()) for a, b in pairwise(begins)] == list(inner)
+    return [int((path[a:b] == INNER).sum()) for a, b in pairwise(begins)]
+
+
+def test_paths_have_the_iterations_of_the_traces():
+    """Two warps with as many iterations of the inner loop, in other iterations of the outer one."""
+    traces = [(8, 4, 2, 1, 1, 1), (1, 1, 1, 2, 4, 8)]
+    executed = {block: BlockCount(1, 1, 0) for block in ORIGIN}
+    counts = counts_of(traces[0])
+    rounds = rounds_of([traced(each) for each in traces], executed, counts, program())
+    path = walk(program(), counts, 1, 1000, np.ones((2, 4)), rounds)
+    assert [tuple(inner_iterations(path.variants[number])) for number in path.order[:2]] == traces
 
 
 @pytest.mark.parametrize(("opcode", "more"), [("MOV", 0), ("BAR", 1)], ids=["no barrier", "cut trace"])

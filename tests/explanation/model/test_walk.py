@@ -104,6 +104,17 @@ def test_a_warp_with_a_cut_trace_executes_in_proportion_to_its_number_of_visits(
     assert relative[:, 2] == pytest.approx(relative[:, 1])
 
 
+def test_a_warp_with_a_cut_trace_does_not_enter_the_loop_of_another_role():
+    once, loop = Count(64.0, 64.0, 64.0), Count(3200.0, 3200.0, 3200.0)
+    blocks = {("k", 0): BlockCount(64, 1, 0), ("k", 1): BlockCount(3200, 1, 0), ("k", 2): BlockCount(3200, 1, 0)}
+    counts = MachineCounts((once, loop, loop), (once, loop, loop), {}, tuple(blocks))
+    traces = [Trace(np.array([0] + 20 * [role]), *(np.zeros(0),) * 5) for role in (1, 2)]
+    warps = [SampledWarp(0, trace, more) for trace, more in zip(traces, (80, 76), strict=True)]
+    _, _, program, _ = mapped("divergent", "sm_90")
+    relative = relative_executions(warps, blocks, 64, counts, program, no_events())
+    assert relative == pytest.approx(np.array([[1, 101 / 51, 0], [1, 0, 97 / 51]]))
+
+
 def test_a_warp_that_executes_one_of_two_loops_enters_it_once():
     ways = tuple(Block(n, n + 1, after) for n, after in enumerate([(1, 2), (1,), (2,)]))
     flow = Flow((), ways, entries=(0,), order=(0, 1, 2), dominator=(0, 0, 0))

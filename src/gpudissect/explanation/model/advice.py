@@ -53,7 +53,7 @@ def _has_waits(trial: Trial) -> bool:
 
 def full_waves(trial: Trial) -> Iterator[Advice]:
     """A grid of full waves: the same total work in more, smaller blocks."""
-    if trial.launch.working < 1:
+    if trial.launch.working is not None:
         return
     blocks, capacity = trial.launch.blocks, trial.resident * trial.card.sms
     waves = blocks / capacity

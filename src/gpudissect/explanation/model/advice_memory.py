@@ -76,7 +76,7 @@ def _coalescing(trial: Trial, requests: Mapping[int, Requests], access: str) -> 
     if access not in ATOMICS:
         return f"Coalesce {places}: sort the data, so that neighbouring threads access neighbouring elements"
     size = _span(trial.assessment.facts.warps, trial.assessment.accessed[index], trial.program.uses[index].bytes or 4)
-    text = f"Sort {trial.source_lines(requests)} by address, so that a warp updates neighbouring words"
+    text = f"Sort {trial.atomics_at(requests)} by address, so that a warp updates neighbouring words"
     most = trial.card.shared_bytes - trial.card.reserved_shared
     if size is None:
         return text
@@ -172,7 +172,7 @@ def combined_atomics(trial: Trial) -> Iterator[Advice]:
         )
         for index, each in now.items()
     }
-    text = f"Combine {trial.source_lines(chosen)} in shared memory first, then one atomic per block and word"
+    text = f"Combine {trial.atomics_at(chosen)} in shared memory first, then one atomic per block and word"
     evidence = f"{max(chosen.values()):,.0f} atomics per word are serialized, {blocks:,} would be "
     evidence += f"with a grid-stride loop in {blocks:,} blocks; upper limit: combining is free"
     gain = trial.gain(trial.predict({**trial.assessment.requests, **local}).nanoseconds)

@@ -36,6 +36,7 @@ from gpudissect.machine_code.program import Program
 MIN_MEMORY = 0.1  # share from memory below which loads without sampled addresses are taken to hit the L1
 FLOATS = frozenset(("F32", "F64", "F16x2", "BF16x2"))  # types of atomics
 MIN_WRITTEN = 0.25  # share of the sampled lines from which on blocks compete for room in the L2
+MIN_OF_WORKING = 0.9  # instructions of a sampled warp relative to those of one whose block does not exit at once
 DIVERGED = 1.1  # times as many lanes
 
 
@@ -62,11 +63,16 @@ class Assessment:
 
     @cached_property
     def launch(self) -> Launch:
-        """Blocks, warps of a block, and the share of the blocks that do not exit at once."""
+        """Blocks, warps of a block, and the blocks that do not exit at once if those of the sample do not."""
         facts = self.facts
         executed = [count.value / facts.launched_warps for count in self.counts.warps]
         share = working_share(self.program, executed, facts.warps)
-        return Launch(facts.blocks, facts.warps_per_block, share)
+        is_sampled = share * self.path.relative >= MIN_OF_WORKING
+        return Launch(
+            facts.blocks,
+            facts.warps_per_block,
+            max(1, round(share * facts.blocks)) if share < 1 and is_sampled else None,
+        )
 
     def l1_bytes(self, resident: int, *, largest_carveout: bool) -> int:
         """Bytes of the L1 left by `resident` blocks."""

@@ -139,7 +139,7 @@ class _Builder:
         chain, loop_cycles = self._chain()
         lines, names = self._lines(chain), [loop.name for loop in assessment.program.loops.loops]
         loops = sorted((cycles, self.sources.loop_name(names[number])) for number, cycles in loop_cycles.items())
-        trial, working = Trial(assessment, found, lines), assessment.launch.working
+        trial = Trial(assessment, found, lines)
         warps_for_90 = self.pool.submit(self._warps_for, MIN_SHARE_OF_BEST)
         advice = advise(trial, self.pool)
         return Explanation(
@@ -160,7 +160,7 @@ class _Builder:
             warps_for_90=warps_for_90.result(),
             bounds={name: value for name, value in found.bounds.items() if value > 0},
             traffic=moved_bytes(found, assessment.path.executed, assessment.launch),
-            working_blocks=round(working * assessment.launch.blocks) if working < 1 else None,
+            working_blocks=assessment.launch.working,
             critical_path=chain.cycles / assessment.path.share / card.clock_hz * 1e9,
             loops={name: cycles for cycles, name in loops},  # of several of a line the longest chain
             worksheet=self._worksheet(),

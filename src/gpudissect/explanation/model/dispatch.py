@@ -1,4 +1,4 @@
-"""How the blocks of a grid are distributed over the SMs, where an SM gets more of them than the mean."""
+"""Distribution of the blocks of a grid over SMs, if some exit at once or the last wave is partial."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,57 +11,66 @@ from gpudissect.explanation.model.traffic import SampledWarp
 from gpudissect.machine_code.program import Program
 
 IMBALANCE = 1.034  # time of the slowest SM relative to that of the mean, unless measured (`hiding.load_imbalance`)
-MAX_WORKING = 0.9  # share of the blocks with work, from which all are taken to have some
-MAX_BEFORE = 0.02  # share of the instructions that a block executes before it exits at once
+MIN_SHARE_ALL_WORK = 0.9  # of the blocks, from which all are taken to have work
+MAX_PROLOGUE_SHARE = 0.02  # of the instructions, before a block exits
 SEED = 0  # of the order of blocks with and without work
 
 
 @dataclass(frozen=True)
 class Launch:
-    """Blocks of a grid, warps of a block, and the share of the blocks that do not exit at once."""
+    """Blocks of a grid, warps of a block, and the blocks that do not exit at once; None if all or an unknown number."""
 
     blocks: int
     warps_per_block: int
-    working: float = 1.0
+    working: int | None = None
 
 
-def working_share(program: Program, executions: Sequence[float], warps: Sequence[SampledWarp]) -> float:
+def working_share(program: Program, executions: Sequence[float], sampled: Sequence[SampledWarp]) -> float:
     """The share of the blocks that do not exit at once; `executions`: of each basic block, by a launched warp.
 
-    A part of the warps leaves before nearly all instructions, and the sampled warps of a block all do, or all do not.
+    A part of the warps enters a basic block that dominates nearly all executed instructions. All sampled warps of a
+    block do, or none does.
     """
-    blocks = program.flow.blocks
-    work = np.array([count * (block.end - block.start) for count, block in zip(executions, blocks, strict=True)])
-    first = next((n for n, count in enumerate(executions) if count < MAX_WORKING), None)
-    if first is None or not warps or work[:first].sum() > MAX_BEFORE * work.sum():
-        return 1.0
-    visits = np.array([warp.trace.visited.size for warp in warps])
-    kinds = {(warp.block, bool(some)) for warp, some in zip(warps, visits > MAX_BEFORE * visits.max(), strict=True)}
-    return executions[first] or 1.0 if len(kinds) == len({block for block, _ in kinds}) else 1.0
+    flow = program.flow
+    work = np.array([count * (block.end - block.start) for count, block in zip(executions, flow.blocks, strict=True)])
+    least = (1 - MAX_PROLOGUE_SHARE) * work.sum()
+    for number in flow.order:
+        if 0 < executions[number] < MIN_SHARE_ALL_WORK:
+            dominated = sum(work[each] for each in flow.order if flow.dominates(number, each))
+            return executions[number] if dominated >= least and _blocks_are_alike(sampled) else 1.0
+    return 1.0
 
 
-def most_working(launch: Launch, sms: int, resident: int) -> float:
-    """Blocks with work of the SM that gets most of them; the mean of all SMs if they need several waves.
+def _blocks_are_alike(sampled: Sequence[SampledWarp]) -> bool:
+    """Whether all sampled warps of each block have work, or none has."""
+    visits = np.array([warp.trace.visited.size + warp.more_visits for warp in sampled], dtype=np.float64)
+    works = visits > MAX_PROLOGUE_SHARE * visits.max(initial=0.0)
+    kinds = {(warp.block, bool(each)) for warp, each in zip(sampled, works, strict=True)}
+    return bool(kinds) and len(kinds) == len({block for block, _ in kinds})
+
+
+def blocks_of_fullest_sm(launch: Launch, sms: int, resident: int) -> float:
+    """Blocks with work of the SM that gets most of them, or their mean if they do not fit on the GPU together.
 
     A block that exits at once is replaced at once: SMs end up with unequal numbers of the others. Blocks are
     dispatched to the SM with most room; those with work are taken to be in random order.
     """
-    working = max(1, round(launch.working * launch.blocks))
-    if launch.working == 1 or working > sms * resident:
-        return launch.working * launch.blocks / sms
-    order = np.random.default_rng(SEED).permutation(launch.blocks) < working
-    has, at = np.zeros(sms, dtype=np.int64), 0
-    while has.sum() < working:  # all free places are filled, then the blocks without work exit
-        free = resident - has
+    working = launch.blocks if launch.working is None else launch.working
+    if working == launch.blocks or working > sms * resident:
+        return working / sms
+    places = np.sort(np.random.default_rng(SEED).choice(launch.blocks, working, replace=False, shuffle=False))
+    by_sm = np.zeros(sms, dtype=np.int64)
+    while places.size:  # all free places are filled, then the blocks without work exit
+        free = resident - by_sm
         sm = np.repeat(np.arange(sms), free)
         sm = sm[np.argsort(np.concatenate([np.arange(each) - each for each in free]), kind="stable")]
-        some = order[at : at + sm.size]
-        has += np.bincount(sm[: some.size][some], minlength=sms)
-        at += sm.size
-    return float(has.max())
+        places -= places[0] // sm.size * sm.size  # rounds without one
+        by_sm += np.bincount(sm[places[places < sm.size]], minlength=sms)
+        places = places[places >= sm.size] - sm.size
+    return float(by_sm.max())
 
 
-def taken_last(
+def assign_last_wave(
     card: Card, ends: NDArray[np.int64], resident: int, left: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """When places of each SM are free as blocks end, shape (SMs, `resident`); of `left` blocks, how many each takes."""

@@ -43,8 +43,8 @@ def relative_executions(
 
     As its PTX block, of which `executed` has the executions of all `warps` launched ones; None without sampled warps.
     What every warp executes once may hold code of a PTX block that some of them skip: none of them skips it. If warps
-    visit different numbers of blocks, one whose trace is cut executes the rest in proportion to its number: the start
-    of a trace has other proportions than the whole.
+    visit different numbers of blocks, one whose trace is cut executes what warps repeat in proportion to its number,
+    except what it has not entered but other cut traces have: the start of a trace has other proportions than the whole.
     """
     if not sampled:
         return None
@@ -62,17 +62,23 @@ def relative_executions(
         np.ones(len(sampled)) if each not in numbers or round(count.value) == warps else relative[:, numbers[each]]
         for each, count in zip(counts.origin, counts.warps, strict=True)
     ]
+    is_wait = np.zeros(len(columns), dtype=bool)
     for number, block in enumerate(program.flow.blocks):  # a warp waits once, however often it polls
         for place in range(block.start, block.end):
             if kind_of(program.instructions[place]) == "wait" and place in events.operations:
                 waits = (events.ends - events.begins)[:, events.operations[place]]
                 for each, origin in enumerate(counts.origin):
                     if origin == counts.origin[number]:
+                        is_wait[each] = True
                         columns[each] = waits * warps / max(1.0, counts.warps[each].value)
     relative = np.stack(columns, axis=1)
-    more = np.array([warp.more_visits for warp in sampled])
+    more = np.array([warp.more_visits for warp in sampled], dtype=np.float64)
     total = more + [trace.visited.size for trace in traces]
     if np.unique(total).size > 1:
-        is_once = np.array([count.value <= warps for count in counts.warps])
-        relative = np.where((more > 0)[:, None] & ~is_once, total[:, None] / max(1.0, launched.sum()), relative)
+        is_cut = more > 0
+        is_skipped = (visits == 0) & (visits[is_cut] > 0).any(axis=0)
+        scale = total / np.maximum(1.0, np.where(is_skipped, 0.0, launched).sum(axis=1))
+        is_repeated = np.array([count.value > warps for count in counts.warps]) & ~is_wait
+        is_entered = (relative > 0) | ~(relative[is_cut] > 0).any(axis=0)
+        relative = np.where(is_cut[:, None] & is_repeated & is_entered, scale[:, None], relative)
     return relative

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gpudissect.explanation.model.card import Card
 from gpudissect.explanation.model.costs import PIPES, SHARED_PIPES, Cost
-from gpudissect.explanation.model.dispatch import Launch, most_working, taken_last
+from gpudissect.explanation.model.dispatch import Launch, assign_last_wave, blocks_of_fullest_sm
 from gpudissect.explanation.model.requests import Requests
 from gpudissect.explanation.model.sample import Sample
 from gpudissect.explanation.model.sm.engine import MemoryLatency, Run, Sm, Step, Work, run
@@ -27,13 +27,14 @@ L2_RISE = 0.045  # of the latency of the L2: fitted to kernels on an H200 that l
 MIXED_RISE = 2.0  # times that, the mean wait for writes if half of the bytes are written: from the tuning half
 LINE_INTERVAL = 1.4  # cycles from one line of a request to the next: half of what random lines through a small L1 take
 REFRESHING = 0.12  # of the time of a bank of memory: 12 % of the cold loads of an H200 wait up to 500 cycles (ADR 23)
-MAX_UNLIKE = 0.2  # relative difference of instructions
-MIN_OF_WORKING = 0.9  # instructions of a sampled warp relative to those of one that does not exit at once
+MAX_BLOCK_DIFFERENCE = 0.2  # relative difference of instructions
 MAX_WAVES = 4  # before a partial wave that counts
 MIN_BUSY_L2 = 0.75  # of all cycles, from which a last wave of blocks runs on few SMs
 LIMITING = dict.fromkeys(PIPES, 0.63) | dict.fromkeys(SHARED_PIPES, 0.70) | {"fetch": 0.63, "l2": 0.80, "memory": 0.80}
-"""Share of the predicted time from which a busy resource limits: chosen with the first 152 kernels of `examples`."""
+"""Share of the predicted time from which a busy resource limits: chosen with the first 152 kernels of `examples`; that
+of fetch is that of issue slots."""
 
+MIN_FETCH_INTERVAL = 1.1  # cycles of an instruction, from which its fetch can limit
 ALWAYS_BUSY = 0.95
 """Share of the predicted time from which no other resource can limit."""
 
@@ -137,8 +138,10 @@ def predict(
     lookups = sum(path.executed[index] * each.lines for index, each in requests.items() if each.access is not None)
     length = max(1, int(path.length + path.share * float(lookups) / 1.5))
     affordable = max(MIN_WAVES * resident, MAX_ISSUES // (length * launch.warps_per_block))
-    working = launch.working if launch.working * path.relative >= MIN_OF_WORKING else 1.0
-    blocks = most_working(launch, card.sms, resident) if working < 1 else launch.blocks / card.sms
+    blocks, working = (
+        blocks_of_fullest_sm(launch, card.sms, resident),
+        (launch.working or launch.blocks) / launch.blocks,
+    )
     scales = _traffic_scales(path) if path.missing_iterations else None
     simulated = min(math.ceil(blocks), affordable)
     work = Work(steps, path.variants, launch.warps_per_block, resident, simulated, sample, path.order, scales)
@@ -147,10 +150,11 @@ def predict(
         blocks = working * launch.blocks / card.sms
         work = replace(work, blocks=min(math.ceil(blocks), affordable))
         found = run(sm, work)
-    cycles = _cycles(found, work, blocks)
+    shares = _shares_of_blocks(work)
+    cycles = _cycles(found, shares, blocks)
     if path.missing_iterations:
         fewer = run(sm, replace(work, paths=path.shorter))
-        cycles += path.missing_iterations * max(0.0, cycles - _cycles(fewer, replace(work, paths=path.shorter), blocks))
+        cycles += path.missing_iterations * max(0.0, cycles - _cycles(fewer, shares, blocks))
         found = found.with_more(fewer, path.missing_iterations)
     cycles *= _partial_wave(sm, work, launch, card, found) / (path.relative * working)
     requests = {
@@ -185,18 +189,24 @@ def _limiter(bounds: Mapping[str, float], nanoseconds: float) -> str:
     return best if bounds[best] >= LIMITING[best] * nanoseconds else "latency"
 
 
-def _cycles(found: Run, work: Work, blocks: float) -> float:
+def _shares_of_blocks(work: Work) -> Floats:
+    """Instructions of each block of a run, relative to the mean of all blocks."""
+    sizes = np.array([path.size for path in work.paths])[list(work.order or range(len(work.paths)))]
+    warps = np.resize(sizes, work.blocks * work.warps_per_block)
+    return np.asarray(warps.reshape(work.blocks, -1).mean(axis=1) / sizes.mean())
+
+
+def _cycles(found: Run, shares: Floats, blocks: float) -> float:
     """Cycles of `blocks` of an SM: those of the run, extrapolated at the rate of the second half of its blocks.
 
-    If these have other numbers of instructions than the mean, the rate is that of all instructions.
+    If these have another mean number of instructions than all blocks, time is proportional to instructions.
+    `shares`: see `_shares_of_blocks`.
     """
     simulated, half = found.ends.size, found.ends.size // 2
     if simulated >= blocks:
         return float(found.cycles)
-    sizes = np.array([path.size for path in work.paths])[list(work.order or range(len(work.paths)))]
-    of_block = np.resize(sizes, simulated * work.warps_per_block).reshape(simulated, -1).mean(axis=1) / sizes.mean()
-    if abs(of_block[half:].mean() - 1) > MAX_UNLIKE:
-        return float(found.cycles * blocks / of_block.sum())
+    if abs(shares[half:].mean() - 1) > MAX_BLOCK_DIFFERENCE:
+        return float(found.cycles * blocks / shares.sum())
     pace = (found.cycles - np.sort(found.ends)[half - 1]) / (simulated - half)
     return float(found.cycles + pace * (blocks - simulated))
 
@@ -211,10 +221,12 @@ def _partial_wave(sm: Sm, work: Work, launch: Launch, card: Card, found: Run) ->
     if found.busy["l2"] < MIN_BUSY_L2 * found.cycles or not (left and is_whole and 0 < waves <= MAX_WAVES):
         return 1.0
     evenly = -(-left // card.sms)
-    _, blocks = taken_last(card, found.ends[: waves * work.resident], work.resident, left)
+    _, blocks = assign_last_wave(card, found.ends[: waves * work.resident], work.resident, left)
     if blocks.max() <= evenly:
         return 1.0
-    free, blocks = taken_last(card, run(sm, replace(work, blocks=waves * work.resident)).ends, work.resident, left)
+    free, blocks = assign_last_wave(
+        card, run(sm, replace(work, blocks=waves * work.resident)).ends, work.resident, left
+    )
     max_blocks, more = int(blocks.max()), card.sms / np.count_nonzero(blocks)
     if max_blocks <= evenly:
         return 1.0
@@ -230,7 +242,10 @@ def volkov(found: Prediction, latency: float, launch: Launch, card: Card) -> flo
     A block is replaced in every wave (VV16 s3.7).
     """
     waves = max(1.0, launch.blocks / (card.sms * found.resident))
-    return max(waves * (latency + _block_replacement(card) / card.clock_hz * 1e9), *found.bounds.values())
+    return max(
+        waves * (latency + _block_replacement(card) / card.clock_hz * 1e9),
+        *(ns for name, ns in found.bounds.items() if name != "fetch"),
+    )
 
 
 def roofline(found: Prediction) -> float:
@@ -259,7 +274,8 @@ def demand_of(steps: Sequence[Step], executed: Floats, sm: Sm) -> dict[str, Floa
     of_pipe = executed * [step.interval for step in steps] / sm.schedulers / (1 + is_either)
     demand = {name: of_pipe * [step.pipe == name for step in steps] for name in PIPES}
     demand["issue"] = executed / sm.schedulers
-    demand["fetch"] = executed * [step.fetch * (step.fetch > 1) for step in steps] / sm.schedulers
+    fetched = [step.fetch * (step.fetch >= MIN_FETCH_INTERVAL) for step in steps]
+    demand["fetch"] = executed * fetched / sm.schedulers
     if is_either.any():
         demand["fma"] = demand["fma"] + demand["imad"] / 2
     passes = requesting * [0.0 if step.fits else step.shared_interval for step in steps]

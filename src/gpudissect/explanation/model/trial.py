@@ -85,7 +85,7 @@ class Trial:
         first, *more = indices
         return place_of(self.lines[first]) + (f" and {len(more)} more" if more else "")
 
-    def source_lines(self, indices: Mapping[int, object]) -> str:
+    def atomics_at(self, indices: Mapping[int, object]) -> str:
         """The atomics at the source lines of some instructions: the first line and how many more; or as `places`."""
         first, *more = dict.fromkeys(source_of(self.lines[index]) for index in indices)
         if not first:

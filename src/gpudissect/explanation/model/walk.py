@@ -92,10 +92,16 @@ def walk(
         executed[block.start : block.end] = frequency[number]
     mean = _Walker(program, counts, frequency)
     relative = np.ones((1, frequency.size)) if relative is None else relative
-    rows, first, of_warp = np.unique(relative, axis=0, return_index=True, return_inverse=True)
+    rounds = rounds or [{}] * len(relative)
+    keys = [
+        (row.tobytes(), *((loop, groups.tobytes()) for loop, groups in sorted(each.items())))
+        for row, each in zip(relative, rounds, strict=True)
+    ]
+    first = {key: number for number, key in reversed(list(enumerate(keys)))}
+    numbers = {key: number for number, key in enumerate(sorted(first))}
     executing = (relative > 0).mean(axis=0)
-    walkers = [mean.of(row, executing, rounds[at] if rounds else {}) for row, at in zip(rows, first, strict=True)]
-    plan, order = _plan(walkers, of_warp.ravel())
+    walkers = [mean.of(relative[first[key]], executing, rounds[first[key]]) for key in numbers]
+    plan, order = _plan(walkers, np.array([numbers[key] for key in keys]))
 
     def paths_of(length: float) -> tuple[Ints, ...]:
         kept = _limits(mean, length) / mean.iterations
@@ -303,7 +309,9 @@ class _Walker:
                     iterations = _take(owed, ("iteration", number), kept[number] * walker.iterations[number])
                     rounds = walker.rounds.get(number, [walker])
                     for each in range(iterations):
-                        if not run(rounds[each * len(rounds) // iterations], number, (each + 0.5) / iterations):
+                        if not run(
+                            rounds[(2 * each + 1) * len(rounds) // (2 * iterations)], number, (each + 0.5) / iterations
+                        ):
                             return False
             return True
 

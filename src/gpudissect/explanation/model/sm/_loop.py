@@ -16,7 +16,7 @@ from gpudissect.explanation.model.sm._memory import fetch, load, next_random, re
 from gpudissect.explanation.model.sm._state import Float, Int, State
 from gpudissect.simulation.cache.compiled import F64, compiled, inlined
 
-FETCHED_AHEAD = 2.0  # cycles in which an instruction can wait: fitted to a loop of 48 KiB on an H200 and an H100
+FETCHED_AHEAD = 2.0  # cycles by which a fetch can precede issue: fitted to a loop of 48 KiB on an H200 and an H100
 WINDOW = 1.0  # cycles after issue in which operands are read, unless one bank has more reads
 
 

@@ -20,7 +20,7 @@ BARRIERS = 6
 # issue on the scheduler. STALL, JUMP: cycles until the next instruction of the warp, if it is adjacent, and if it is
 # not. PREDICATED_ON: share of the executions whose predicate is true: only these make a request. TAG_INTERVAL: cycles
 # of the tag banks of the L1, before SHARED. FITS: issued between passes of loads and stores. FETCH: cycles of the
-# scheduler, 0 if it is in its instruction cache.
+# scheduler, 0 if it is not more than one.
 # Columns of requests. ACCESS: index in the sample, -1 for none. Without a sample: IN_SM, share that hits the L1; IN_L2,
 # share that hits the L1 or the L2; L2_BYTES, DRAM_BYTES, LINK: bytes from the L2, from memory, and between SM and L2.
 # With a sample: shares of the lines, and bytes of the sectors, that miss the L1. FAR: share of the L2 hits that are in
