@@ -1,16 +1,22 @@
 """Child processes and temporary folders: limits, and what is left when a process ends at once."""
 
+import errno
 import os
+import resource
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from gpudissect import child_processes
 from gpudissect.child_processes import run_limited, temporary_folder
+from gpudissect.errors import UsageError
 from gpudissect.interrupts import delayed
 from tests.cli.test_process import COMMAND, ENVIRONMENT, ROOT, _default_ctrl_c
 
@@ -69,6 +75,7 @@ def test_a_signal_is_handled_after_what_was_started_is_noted():
 LOST = """
 import sys, threading
 from gpudissect.child_processes import run_limited, temporary_folder
+from gpudissect.errors import UsageError
 from gpudissect.cli.console import stopped_at_once
 from gpudissect.interrupts import catch_stop_signals
 catch_stop_signals()
@@ -110,3 +117,41 @@ def test_a_signal_while_a_source_is_compiled_ends_the_compiler(tmp_path):
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130 and err.count(b"\n") == 1 and b"interrupted" in err
     assert wait_for(lambda: not is_running(compiler)) and not list((tmp_path / "files").iterdir())
+
+
+@pytest.mark.parametrize("lower", [resource.RLIMIT_FSIZE, resource.RLIMIT_AS])
+def test_a_lower_limit_of_the_user_remains_and_the_other_is_set(lower, monkeypatch):
+    """`ulimit -f` in blocks of 512 bytes, `ulimit -v` in KiB."""
+    own = 1 << 29
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (own, own if kind == lower else resource.RLIM_INFINITY))
+    program = "sleep 0.2; ulimit -f; ulimit -v"
+    found = [int(line) for line in run_limited(["sh", "-c", program]).output.split()]
+    files, memory = child_processes._FILE_LIMIT_BYTES, child_processes.MEMORY_LIMIT_BYTES
+    expected = (own, memory) if lower == resource.RLIMIT_FSIZE else (files, own)
+    assert found == [expected[0] // 512, expected[1] // 1024]
+
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("name", ["TemporaryFile", "mkdtemp"])
+@pytest.mark.parametrize(
+    ("error", "text"), [(FULL, "set TMPDIR to another one"), (FileNotFoundError("none"), "no temporary folder")]
+)
+def test_a_temporary_folder_that_cannot_be_written_is_named(name, error, text, monkeypatch):
+    def fail(*_args, **_options):
+        raise error
+
+    monkeypatch.setattr(tempfile, name, fail)
+    with pytest.raises(UsageError, match=text):
+        if name == "mkdtemp":
+            with temporary_folder():
+                pass
+        else:
+            run_limited(["true"])
+
+
+def test_what_a_program_wrote_into_a_full_folder_is_not_used(monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=4096))
+    with pytest.raises(UsageError, match="cannot write to the temporary folder"):
+        run_limited(["echo", "the beginning of"])

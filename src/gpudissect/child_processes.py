@@ -3,6 +3,7 @@
 A process that ends without unwinding its stack calls `remove_children` first: programs would run on, files would stay.
 """
 
+import errno
 import os
 import shutil
 import signal
@@ -11,16 +12,19 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpudissect.errors import UsageError
 from gpudissect.interrupts import delayed
 
 TIME_LIMIT_S = 55
 MEMORY_LIMIT_BYTES = 3 << 29  # of address space, each process
 MEMORY_LIMIT = f"{MEMORY_LIMIT_BYTES / (1 << 30):g} GiB"
 _FILE_LIMIT_BYTES = 1 << 30
+_MIN_FREE_BYTES = 32 << 10  # of the temporary folder after a program has ended: below, what it wrote may be cut off
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 _REMOVAL_ATTEMPTS, _REMOVAL_PAUSE_S = 20, 0.01  # a process that is being killed may still write
 _LOCK_S = 1.0
 
@@ -41,25 +45,28 @@ class Ended:
 def run_limited(command: Sequence[str], *, folder: Path | None = None, given: bytes = b"") -> Ended:
     """Run a program in `folder`, with `given` on its standard input.
 
-    It has a session of its own, so that its children end with it. Raises `TimeoutError` after `TIME_LIMIT_S`.
+    It has a session of its own, so that its children end with it. Raises `TimeoutError` after `TIME_LIMIT_S`,
+    `UsageError` if the temporary folder is full.
     """
     import resource  # of POSIX alone: other commands run without it
 
     process = None
-    with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as messages:
-        source.write(given)
-        source.seek(0)
+    with ExitStack() as stack:
+        with _temporary_files():
+            source, output, messages = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+            source.write(given)
+            source.seek(0)
         try:
             with delayed(), _lock:
                 process = subprocess.Popen(
                     command, stdin=source, stdout=output, stderr=messages, cwd=folder, start_new_session=True
                 )
                 _groups.add(process.pid)
-                with suppress(OSError, ValueError):  # it has ended already, or a lower limit holds
-                    for kind, limit in (
-                        (resource.RLIMIT_FSIZE, _FILE_LIMIT_BYTES),
-                        (resource.RLIMIT_AS, MEMORY_LIMIT_BYTES),
-                    ):
+                limits = {resource.RLIMIT_FSIZE: _FILE_LIMIT_BYTES, resource.RLIMIT_AS: MEMORY_LIMIT_BYTES}
+                for kind, most in limits.items():
+                    with suppress(OSError, ValueError):  # it has ended already
+                        own = resource.getrlimit(kind)[1]
+                        limit = most if own == resource.RLIM_INFINITY else min(most, own)
                         resource.prlimit(process.pid, kind, (limit, limit))
             code = process.wait(TIME_LIMIT_S)
         except subprocess.TimeoutExpired:
@@ -68,9 +75,29 @@ def run_limited(command: Sequence[str], *, folder: Path | None = None, given: by
             if process is not None:
                 with delayed():
                     _end(process)
+        if shutil.disk_usage(tempfile.gettempdir()).free < _MIN_FREE_BYTES:
+            raise UsageError(_full_folder())
         for file in (output, messages):
             file.seek(0)
         return Ended(code, output.read(), messages.read())
+
+
+@contextmanager
+def _temporary_files() -> Iterator[None]:
+    """Raise `UsageError` if temporary files cannot be written in the block."""
+    try:
+        yield
+    except FileNotFoundError:  # no folder can be written
+        raise UsageError("no temporary folder can be written: set TMPDIR to a folder with free space") from None
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise UsageError(_full_folder(error.strerror)) from None
+
+
+def _full_folder(reason: str | None = None) -> str:
+    what = reason or os.strerror(errno.ENOSPC)
+    return f"cannot write to the temporary folder {tempfile.gettempdir()!a}: {what}; set TMPDIR to another one"
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
@@ -84,10 +111,10 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder that exists in the block."""
+    """A folder that exists in the block. Raises `UsageError` if none can be written."""
     name = ""
     try:
-        with delayed(), _lock:
+        with _temporary_files(), delayed(), _lock:
             name = tempfile.mkdtemp(prefix="gpudissect-")
             _folders.add(name)
         yield Path(name)

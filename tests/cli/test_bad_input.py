@@ -1,5 +1,6 @@
 """Input that is wrong on purpose, and signals at unlucky moments: one short line, the right exit code, nothing lost."""
 
+import errno
 import json
 import os
 import pickle
@@ -338,12 +339,16 @@ def test_a_gpu_without_mixes_cannot_hide(error_of):
     assert code == 3 and "no mixes" in err
 
 
-def test_an_error_of_memory_is_no_bug(monkeypatch, error_of):
+@pytest.mark.parametrize(
+    ("error", "text"), [(MemoryError(), "out of memory"), (OSError(errno.EMFILE, "Too many open files"), "ulimit -n")]
+)
+def test_an_exhausted_limit_is_no_bug(error, text, monkeypatch, error_of):
     def full() -> None:
-        raise MemoryError
+        raise error
 
     monkeypatch.setattr("gpudissect.device.kinds.list_devices", full)
-    assert error_of("devices")[0] == 2
+    code, err = error_of("devices")
+    assert code == 2 and text in err
 
 
 def test_python_takes_any_sequence_and_any_whole_number():

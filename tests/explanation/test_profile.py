@@ -1,12 +1,16 @@
 """Profiles that no GPU could have written are refused, with the field that is wrong."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gpudissect.errors import UsageError
+from gpudissect.explanation.evidence import _is_constant
 from gpudissect.explanation.model.build import explain_profile
+from gpudissect.explanation.packing import LOCAL, SHARED, pack_trace
 from gpudissect.explanation.profile import MAX_PARTS, Profile, read_profile
 from gpudissect.results.files import load
 
@@ -96,3 +100,33 @@ def test_a_file_of_more_parts_than_any_profile_is_not_validated(tmp_path, parts)
     (tmp_path / "profile.json").write_bytes(b'{"allocations":' + parts)
     with pytest.raises(UsageError, match=f"more than {MAX_PARTS}"):
         read_profile(tmp_path / "profile.json")
+
+
+@pytest.mark.parametrize(
+    ("code", "offset"),
+    [(0, -1), (0, 1 << 62), (SHARED, -1), (SHARED, 1 << 62), (LOCAL, 1 << 62), (-4, 0), (32767, 0)],
+    ids=["before", "behind", "shared before", "shared behind", "local behind", "no space", "no allocation"],
+)
+def test_addresses_outside_all_memory_are_refused(code, offset):
+    profile = read_profile(FILE)
+    warp, *others = profile.warps
+    trace = warp.trace()
+    changed = replace(
+        trace, allocations=np.full_like(trace.allocations, code), offsets=np.full_like(trace.offsets, offset)
+    )
+    damaged = profile.model_copy(update={"warps": (warp.model_copy(update={"packed": pack_trace(changed)}), *others)})
+    with pytest.raises(UsageError, match=f"packed of warp {warp.warp} in block {warp.block} has impossible addresses"):
+        damaged.check()
+
+
+@pytest.mark.parametrize("value", [1 << 40, 0.5, "x", 0])
+def test_impossible_facts_of_a_gpu_are_refused(value):
+    result = load(Path("docs/results/h200.json"))
+    facts = {**result.device.facts, "registers_per_sm": value}
+    changed = result.model_copy(update={"device": result.device.model_copy(update={"facts": facts})})
+    with pytest.raises(UsageError, match="states registers_per_sm = "):
+        explain_profile(read_profile(FILE), [changed])
+
+
+def test_ptx_without_operands_is_not_merged():
+    assert [_is_constant(each) for each in ((), ("%r1",), ("%r1", "-8"))] == [False, False, True]

@@ -12,6 +12,7 @@ from gpudissect.errors import DeviceError, KernelFailed, MachineCodeError, PtxEr
 from gpudissect.explanation.instrument import with_source_lines
 from gpudissect.explanation.source import lines_of_ptx
 from gpudissect.explanation.user_code import assemble, errors_in_source, read_text, read_user_code
+from gpudissect.machine_code import device_code
 from gpudissect.machine_code.device_code import read_device_code, read_embedded_ptx
 from gpudissect.machine_code.tools import run_tool
 from tests.support.ptx import ptx_of
@@ -222,3 +223,11 @@ def test_a_tool_without_a_message_is_named_with_its_exit_code(tmp_path, monkeypa
     monkeypatch.setattr("gpudissect.machine_code.tools.find_tool", lambda name: "false")
     with pytest.raises(MachineCodeError, match=r"^nvcc failed \(exit code 1\)$"):
         run_tool("nvcc", [])
+
+
+def test_device_code_that_is_too_large_uncompressed_is_not_read(files, monkeypatch):
+    monkeypatch.setattr(device_code, "MAX_CUBIN_BYTES", 100)
+    with pytest.raises(MachineCodeError, match="bytes of uncompressed device code; at most 100 are read"):
+        read_device_code(files / "both.fatbin")
+    with pytest.raises(MachineCodeError, match="bytes of uncompressed device code"):
+        read_embedded_ptx(files / "both.fatbin", "sm_100")

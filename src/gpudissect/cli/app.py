@@ -128,6 +128,9 @@ def _report(error: Exception) -> int:
     if isinstance(error, FileNotFoundError) and not _has_working_folder():
         print_error("the working folder was removed: change to another one")
         return GpudissectError.exit_code
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        print_error("too many open files: raise the limit (ulimit -n)")
+        return GpudissectError.exit_code
     description = f"{type(error).__name__}: {error}".rstrip(": ")
     print_error(f"unexpected {description}; this is a bug: report it with the output of 'gpudissect --debug ...'")
     return BUG

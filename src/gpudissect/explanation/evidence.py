@@ -162,6 +162,10 @@ def _blocks_in_loops(function: Function) -> set[int]:
     return found
 
 
+def _is_constant(operands: Sequence[str]) -> bool:
+    return bool(operands) and operands[-1].lstrip("-").isdecimal()
+
+
 def _places(source: PtxInstruction, copies: Sequence[_Copy], table: Mapping[str, set[str]]) -> _Places:
     """Where a PTX instruction has its main instruction of machine code, and how often; empty if that is not sure.
 
@@ -170,7 +174,7 @@ def _places(source: PtxInstruction, copies: Sequence[_Copy], table: Mapping[str,
     is_long, is_division = bool(_LONG & set(source.modifiers)), source.name in _DIVISIONS
     is_product = table is _LONG_PRODUCTS
     is_other_length = is_long != (is_division or is_product) and source.name not in _OF_ANY_LENGTH
-    is_merged = table is _POSSIBLE and source.name in ("add", "sub") and source.operands[-1].lstrip("-").isdecimal()
+    is_merged = table is _POSSIBLE and source.name in ("add", "sub") and _is_constant(source.operands)
     is_branch = table is _BRANCHES
     if is_other_length or is_merged or _POLLS & set(source.modifiers) or bool(source.guard) != is_branch:
         return ()

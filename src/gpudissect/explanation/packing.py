@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from gpudissect.units import WARP_SIZE
 
 ELSEWHERE, SHARED, LOCAL = -1, -2, -3
 """In place of an allocation: another address of global memory (as it is), shared memory, local memory of the thread."""
+MAX_OFFSETS = {ELSEWHERE: math.inf, SHARED: 1 << 32, LOCAL: 1 << 40}
+"""Bytes of these spaces: more than any GPU has."""
 MAX_EVENTS_PER_WARP = 1 << 16
 _SHARED_BIT, _LOCAL_BIT = np.uint64(1 << 62), np.uint64(1 << 63)  # of generic addresses, see `accesses.Access`
 _SPACE_CODES = {"shared": SHARED, "local": LOCAL}
@@ -43,6 +46,15 @@ class Trace:
     access_lanes: NDArray[np.uint32]
     allocations: NDArray[np.int16]
     offsets: NDArray[np.int64]
+
+    def has_addresses_in(self, sizes: Sequence[int]) -> bool:
+        """Whether all addresses are in allocations of so many bytes, in shared or local memory, or elsewhere."""
+        lanes = _lanes(self.access_lanes)
+        codes, offsets = self.allocations[lanes].astype(np.int64), self.offsets[lanes]
+        limits = np.array([*sizes, *(MAX_OFFSETS[code] for code in sorted(MAX_OFFSETS))], dtype=np.float64)
+        is_known = (codes >= -len(MAX_OFFSETS)) & (codes < len(sizes))
+        is_inside = (offsets >= 0) & (offsets < limits[np.where(is_known, codes, 0)])
+        return bool((is_known & (is_inside | (codes == ELSEWHERE))).all())
 
     def select(self, accesses: NDArray[np.bool_]) -> "Trace":
         """The trace with the accesses of a mask only."""

@@ -31,7 +31,7 @@ _RECORD_AGAIN = "record it again"
 
 Positive = Annotated[int, Field(ge=1, lt=2**31)]
 Dimensions = tuple[Positive, Positive, Positive]
-Duration = Annotated[float, Field(gt=0)]
+Duration = Annotated[float, Field(ge=1)]  # ns of a launch
 AccessBytes = Annotated[int, Field(ge=1, le=128)]  # of a thread; PTX ISA 9.0 has up to 32
 MAX_WARPS, MAX_ACCESSES, MAX_EVENTS = 1 << 8, 1 << 15, 1 << 20  # of a profile; more than `sampling` records
 MAX_BLOCK_THREADS = 1024
@@ -105,18 +105,21 @@ class Warp(Record):
     """Recorded visits of blocks."""
     accesses: Annotated[int, Field(ge=0, le=MAX_EVENTS_PER_WARP)]
     """Recorded accesses: all, or the first, those in the middle, and the last (`windows.windows`)."""
-    more_visits: Count = 0
+    more_visits: Annotated[int, Field(ge=0, le=MAX_EXECUTIONS)] = 0
     """Visits after the recorded ones."""
-    more_accesses: Count = 0
+    more_accesses: Annotated[int, Field(ge=0, le=MAX_EXECUTIONS)] = 0
     """Accesses that are not recorded."""
     packed: str = Field(repr=False)
     """See `packing.pack_trace`."""
 
     def trace(self) -> Trace:
         """What the warp did. Raises `DamagedProfileError`."""
-        return unpack_trace(
-            self.packed, self.visits, self.accesses, f"packed of warp {self.warp} in block {self.block}"
-        )
+        return unpack_trace(self.packed, self.visits, self.accesses, self.field)
+
+    @property
+    def field(self) -> str:
+        """How errors name its trace."""
+        return f"packed of warp {self.warp} in block {self.block}"
 
 
 class Point(Record):
@@ -259,6 +262,10 @@ class Profile(Record):
             raise DamagedProfileError("warps", "refers to an access that accesses does not contain")
         if any((trace.visited >= blocks).any() for trace in traces):
             raise DamagedProfileError("warps", "refers to a block that counts does not contain")
+        sizes = [each.bytes for each in self.allocations]
+        for warp, trace in zip(self.warps, traces, strict=True):
+            if not trace.has_addresses_in(sizes):
+                raise DamagedProfileError(warp.field, "has impossible addresses")
 
     def ptx(self) -> str:
         """The PTX. Raises `DamagedProfileError`."""

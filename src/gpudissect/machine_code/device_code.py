@@ -68,6 +68,7 @@ def read_embedded_ptx(path: Path, architecture: str) -> tuple[str, ...]:
             if int(match[1]) == capability or (int(match[1]) < capability and not match[2])
         }
         newest = sorted((f for f in usable if usable[f] == max(usable.values())), key=lambda file: _number(file.name))
+        _check_size(path, newest[:_MAX_PTX_FILES])
         return tuple(file.read_text(encoding="utf-8", errors="replace") for file in newest[:_MAX_PTX_FILES])
 
 
@@ -102,8 +103,19 @@ def _embedded_cubins(path: Path, architecture: str | None) -> tuple[Cubin, ...]:
             if _NO_DEVICE_CODE in str(error):
                 raise MachineCodeError(f"no device code in {path.name!a}: name the file with the kernels") from None
             raise
-        files = sorted(folder.iterdir(), key=lambda file: _number(file.name))
-        return tuple(read_cubin(file.read_bytes()) for file in files if file.suffix == ".cubin")
+        files = [file for file in folder.iterdir() if file.suffix == ".cubin"]
+        _check_size(path, files)
+        return tuple(read_cubin(file.read_bytes()) for file in sorted(files, key=lambda file: _number(file.name)))
+
+
+def _check_size(path: Path, files: Iterable[Path]) -> None:
+    """Raise `MachineCodeError` if files that were extracted from another one are too large together."""
+    size = sum(file.stat().st_size for file in files)
+    if size > MAX_CUBIN_BYTES:
+        raise MachineCodeError(
+            f"{path.name!a} has {size} bytes of uncompressed device code; at most {MAX_CUBIN_BYTES} are "
+            "read: extract one cubin with 'cuobjdump -xelf'"
+        )
 
 
 def _number(name: str) -> int:

@@ -6,6 +6,7 @@ They read files of strangers, so their time, memory and output are limited.
 import os
 import re
 import shutil
+import signal
 from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -47,11 +48,13 @@ def run_tool(name: str, arguments: Sequence[str], folder: Path | None = None) ->
     try:
         ended = run_limited([find_tool(name), *arguments], folder=folder)
     except TimeoutError as error:
-        raise ToolTimeoutError(f"{name} took {error}: give a smaller file") from None
+        raise ToolTimeoutError(f"{name} took {error}: give a smaller file, or use a less busy machine") from None
     if ended.code:
         lines = ended.messages[:_MAX_MESSAGE_BYTES].decode("ascii", "backslashreplace").splitlines()
         reason = ascii(" ".join(_reason(lines).split()))[1:-1][:200]
-        if ended.code < 0 or "memory" in reason:
+        if ended.code == -signal.SIGXFSZ:
+            reason = "it wrote a larger file than the limit allows (ulimit -f)"
+        elif ended.code < 0 or "memory" in reason.lower():
             reason = f"it crashed, or needed more than {MEMORY_LIMIT} of memory"
         what = f"{name} {_FAILURES.get(name, _UNREADABLE)}"
         raise MachineCodeError(f"{what}: {reason}" if reason else f"{name} failed (exit code {ended.code})")

@@ -16,6 +16,7 @@ from gpudissect.catalogue.compute_capability import (
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Status
 from gpudissect.explanation.reuse import L2, SECTOR_BYTES
+from gpudissect.printable import brief
 from gpudissect.results.model import Result
 from gpudissect.units import WARP_SIZE
 from gpudissect.vocabulary import HIDING
@@ -36,6 +37,8 @@ NEEDED = (
 )
 """Without these there is no model."""
 AT_L2 = 0.33  # of the latency of a hit, in which the L2 merges requests: the rest is the way there and back
+
+MAX_FACT = 1 << 22  # threads, blocks, registers or bytes of shared memory of an SM: more than any has
 
 
 @dataclass(frozen=True)
@@ -119,9 +122,11 @@ def card_of(*results: Result) -> Card:
 
     def fact(name: str, default: int) -> int:
         found = facts.get(name)
-        if isinstance(found, int) and found < 1:
-            raise UsageError(f"the result of {device.name} states {name} = {found}")
-        return found if isinstance(found, int) else default
+        if found is None:
+            return default
+        if not isinstance(found, int) or not 1 <= found <= MAX_FACT:
+            raise UsageError(f"the result of {device.name} states {name} = {brief(str(found), 40)}")
+        return found
 
     return Card(
         name=device.name,
