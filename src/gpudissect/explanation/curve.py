@@ -3,9 +3,12 @@
 import math
 
 from gpudissect.explanation.result import Explanation, Point
+from gpudissect.units import format_bytes
 
 SAME_TIME = 0.005
 """Relative difference below which two times are the same."""
+MIN_FILL = 0.9
+"""Share of the block slots of all waves that a grid fills, below which the grid is named."""
 
 
 def curve_of(explanation: Explanation) -> list[Point]:
@@ -44,3 +47,27 @@ def best_of(explanation: Explanation) -> Point | None:
     faster = [each for each in others if each.measured is None or each.measured < slowest]
     best = min(faster, key=lambda each: each.predicted, default=launch)
     return best if best.predicted < (1 - SAME_TIME) * launch.predicted else None
+
+
+def note_on_curve(explanation: Explanation) -> str:
+    """How L1 and waves differ between the points of the curve; empty if they do not, or if that is not known."""
+    own, lower = explanation.point.l1_bytes or 0, curve_of(explanation)[:-1]
+    sizes = [each.l1_bytes or own for each in lower]
+    least, parts = min(sizes, default=own), list[str]()
+    if least < own and has_different_l1(explanation):
+        parts = ["In the timed rows above this launch, dynamic shared memory sets the occupancy and shrinks the L1"]
+        parts[0] += f" from {format_bytes(own)} to {format_bytes(least)}." if max(sizes) == least else " as shown."
+    return " ".join([*parts, *filter(None, [_note_on_waves(explanation)])])
+
+
+def _note_on_waves(explanation: Explanation) -> str:
+    """Waves at the launch and at the best point, if that is another one and a last wave fills little of the GPU."""
+    best = best_of(explanation)
+    if best is None or not explanation.sms or explanation.working_blocks is not None:
+        return ""
+    points = (explanation.point, best)
+    waves = [math.prod(explanation.grid) / (explanation.sms * each.blocks_per_sm) for each in points]
+    if all(each >= MIN_FILL * math.ceil(each) for each in waves):
+        return ""
+    now, fewer = waves
+    return f"Waves of blocks: {now:.2f} at {explanation.point.warps_per_sm} warps, {fewer:.2f} at {best.warps_per_sm}."

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gpudissect.explanation.curve import SAME_TIME, best_of, curve_of, has_different_l1, resident_warps
+from gpudissect.explanation.curve import MIN_FILL, SAME_TIME, curve_of, has_different_l1, resident_warps
 from gpudissect.explanation.listing import address_of, hottest, opcode_of, place_of, source_of
 from gpudissect.explanation.result import MIN_GAIN, Advice, Explanation, Line
 from gpudissect.machine_code.names import short_name
@@ -27,8 +27,6 @@ RETRIED, MAX_LOOPS = "ATOMS.CAST", 2  # opcode of the compare-and-swap of such a
 MIN_RETRIED = 0.1  # share of a warp's waits or of the limiting work at its source line, from which it is named
 MAX_PLACES, MIN_PLACE = 3, 0.1  # source lines with most work; share of the work
 CYCLES_WITH_FRACTION = 100  # above, whole cycles are printed
-MIN_FILL = 0.9
-"""Share of the block slots of all waves that a grid fills, below which the grid is named."""
 _OCCUPANCY_LIMITS = {
     "warps": "warps per SM",
     "blocks": "blocks per SM",
@@ -352,30 +350,6 @@ def warps_of(explanation: Explanation) -> str:
     text += " of this grid" if resident_warps(explanation) < explanation.point.warps_per_sm else ""
     own = explanation.point.l1_bytes
     return f"{text}, with an L1 of {format_bytes(own)}" if own and has_different_l1(explanation) else text
-
-
-def note_on_curve(explanation: Explanation) -> str:
-    """How L1 and waves differ between the points of the curve; empty if they do not, or if that is not known."""
-    own, lower = explanation.point.l1_bytes or 0, curve_of(explanation)[:-1]
-    sizes = [each.l1_bytes or own for each in lower]
-    least, parts = min(sizes, default=own), list[str]()
-    if least < own and has_different_l1(explanation):
-        parts = ["In the timed rows above this launch, dynamic shared memory sets the occupancy and shrinks the L1"]
-        parts[0] += f" from {format_bytes(own)} to {format_bytes(least)}." if max(sizes) == least else " as shown."
-    return " ".join([*parts, *filter(None, [_note_on_waves(explanation)])])
-
-
-def _note_on_waves(explanation: Explanation) -> str:
-    """Waves at the launch and at the best point, if that is another one and a last wave fills little of the GPU."""
-    best = best_of(explanation)
-    if best is None or not explanation.sms or explanation.working_blocks is not None:
-        return ""
-    points = (explanation.point, best)
-    waves = [math.prod(explanation.grid) / (explanation.sms * each.blocks_per_sm) for each in points]
-    if all(each >= MIN_FILL * math.ceil(each) for each in waves):
-        return ""
-    now, fewer = waves
-    return f"Waves of blocks: {now:.2f} at {explanation.point.warps_per_sm} warps, {fewer:.2f} at {best.warps_per_sm}."
 
 
 def bounds_of(explanation: Explanation) -> list[tuple[str, float, float]]:

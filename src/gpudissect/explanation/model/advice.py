@@ -10,6 +10,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 
 from gpudissect.explanation.counts import Count
+from gpudissect.explanation.curve import MIN_FILL
 from gpudissect.explanation.listing import address_of, source_of
 from gpudissect.explanation.model.advice_latency import fewer_barriers, fewer_waits, more_in_flight
 from gpudissect.explanation.model.advice_memory import combined_atomics, fewer_passes, no_local_memory, reuse_in_block
@@ -19,7 +20,7 @@ from gpudissect.explanation.model.requests import SECTOR, TAG_BANKS, Requests
 from gpudissect.explanation.model.trial import GLOBAL, Trial
 from gpudissect.explanation.model.walk import walk
 from gpudissect.explanation.result import Advice
-from gpudissect.explanation.sentences import CONVERGED_THREADS, MIN_FILL
+from gpudissect.explanation.sentences import CONVERGED_THREADS
 from gpudissect.units import WARP_SIZE, format_bytes_rounded
 
 FP32 = ("FADD", "FMUL", "FFMA")

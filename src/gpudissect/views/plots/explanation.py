@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from gpudissect.explanation.curve import curve_of
+from gpudissect.explanation.curve import curve_of, note_on_curve
 from gpudissect.explanation.result import Explanation
-from gpudissect.explanation.sentences import note_on_curve, resource
+from gpudissect.explanation.sentences import resource
 from gpudissect.units import TIME_UNITS, format_ns
 from gpudissect.views.plots.figure import Column, Figure, Kind
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gpudissect.explanation import listing, sentences
-from gpudissect.explanation.curve import best_of, curve_of, has_different_l1
+from gpudissect.explanation.curve import best_of, curve_of, has_different_l1, note_on_curve
 from gpudissect.explanation.result import Explanation, Line, Point
 from gpudissect.printable import clean
 from gpudissect.units import WARP_SIZE, format_bytes, format_ns
@@ -93,7 +93,7 @@ def screen(explanation: Explanation, width: int, *, is_plain: bool = False) -> l
         if left >= min_rows:
             break
     if min_rows:
-        note = textwrap.wrap(sentences.note_on_curve(explanation), width)
+        note = textwrap.wrap(note_on_curve(explanation), width)
         note = note if left - len(note) >= min_rows else []
         chart = _chart(explanation, curve, min(MAX_CHART_ROWS, left - 2 - len(note)), "#" if is_plain else "█")
         lines += [("", ""), *chart, *(("", text) for text in note)]
