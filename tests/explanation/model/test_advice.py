@@ -12,6 +12,7 @@ import pytest
 from gpudissect.explanation.inputs import explain_trips
 from gpudissect.explanation.model import advice as advice_module
 from gpudissect.explanation.model.advice import full_waves, smaller_blocks
+from gpudissect.explanation.model.advice_latency import fewer_waits, more_in_flight
 from gpudissect.explanation.model.advice_memory import combined_atomics, fewer_passes, no_local_memory
 from gpudissect.explanation.model.advice_occupancy import fewer_blocks
 from gpudissect.explanation.model.assess import assess
@@ -228,7 +229,10 @@ def test_local_memory_is_ranked_before_close_gains(monkeypatch, gain, is_first):
 
 def test_advice_on_local_memory_has_its_footprint_and_hits():
     trial = trial_of("label_propagation", gpu="h100")
-    trial.lines = [SimpleNamespace(executed=1.0, issue_cycles=1.0, unit="lsu") for _ in trial.program.instructions]
+    line = SimpleNamespace(executed=1.0, issue_cycles=1.0, unit="lsu", limiting=1.0)
+    trial.lines = [line] * len(trial.program.instructions)
+        SimpleNamespace(executed=1.0, issue_cycles=1.0, unit="lsu", limiting=1.0) for _ in trial.program.instructions
+    ]
     trial.places = str
     (advice,) = no_local_memory(trial)
     size = "local memory of all resident threads: 33 MiB; the L2 holds 49 MiB"
@@ -275,3 +279,11 @@ def test_no_saving_goes_below_the_work_of_the_busiest_resource(kernel):
         trial.gain_from(2 * trial.found.nanoseconds, changed)
         <= 1 - max(changed.bounds.values()) / trial.found.nanoseconds
     )
+
+
+@pytest.mark.parametrize("kernel", ["random_forest", "scan", "pointer_chase", "histogram_shared"])
+def test_work_that_only_overlaps_takes_as_long_as_the_busiest_resource(kernel):
+    trial = trial_of(kernel)
+    least = max(trial.found.bounds.values()) / trial.found.nanoseconds
+    for each in (*fewer_waits(trial), *more_in_flight(trial)):
+        assert 1 - each.gain >= least * (1 - 1e-9)

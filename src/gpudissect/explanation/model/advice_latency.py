@@ -34,7 +34,8 @@ def fewer_waits(trial: Trial) -> Iterator[Advice]:
         else:
             text = f"Put independent instructions between {places} and the first use of the result"
         evidence = f"{_wait(program, producers, stall)}; upper limit: without this wait"
-        gain = trial.gain_of(replace(trial.assessment, program=changed))
+        without = replace(trial.assessment, program=changed).predict(trial.resident, largest_carveout=False)
+        gain = trial.gain_with_same_work(without.nanoseconds)
         yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
 
 
@@ -53,7 +54,9 @@ def more_in_flight(trial: Trial) -> Iterator[Advice]:
         f"{_wait(trial.program, producers, stall)}; upper limit: "
         f"modelled as {2 * trial.resident} resident blocks instead of {trial.resident}, with no extra registers"
     )
-    yield Advice(text=text, gain=trial.gain(trial.time_with(2 * trial.resident)), is_limit=True, evidence=evidence)
+    yield Advice(
+        text=text, gain=trial.gain_with_same_work(trial.time_with(2 * trial.resident)), is_limit=True, evidence=evidence
+    )
 
 
 def fewer_barriers(trial: Trial) -> Iterator[Advice]:

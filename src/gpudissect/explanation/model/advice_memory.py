@@ -15,6 +15,7 @@ from gpudissect.explanation.model.traffic import SampledWarp
 from gpudissect.explanation.model.trial import GLOBAL, Trial
 from gpudissect.explanation.result import Advice
 from gpudissect.explanation.rows import Ints, distinct_rows
+from gpudissect.explanation.sentences import RESOURCES
 from gpudissect.machine_code.units import Use
 from gpudissect.units import format_bytes, format_bytes_rounded
 
@@ -189,16 +190,23 @@ def no_local_memory(trial: Trial) -> Iterator[Advice]:
     spills = {index: use for index, use in enumerate(uses) if use.space == "local" and trial.executed[index]}
     if not stack or not spills:
         return
-    work = [line.executed * line.issue_cycles if line.unit == "lsu" else 0.0 for line in trial.lines]
-    share = sum(work[index] for index in spills) / sum(work)
+    if trial.found.limiter in ("l2", "memory"):
+        work, resource = [line.limiting for line in trial.lines], RESOURCES[trial.found.limiter]
+    else:
+        work = [line.executed * line.issue_cycles if line.unit == "lsu" else 0.0 for line in trial.lines]
+        resource = RESOURCES["lsu"]
+    share = sum(work[index] for index in spills) / (sum(work) or 1.0)
+    spills = {index: spills[index] for index in sorted(spills, key=lambda index: -work[index])}
     operands = [trial.program.instructions[index].operands for index in spills]
     if any(not any(each.startswith(STACK) for each in some) for some in operands):
-        how = "index arrays with constants (unroll their loops), shrink them, or put them in shared memory"
+        how = "index arrays with constants (unroll their loops), shrink or pack them"
+        if stack * trial.assessment.facts.threads <= trial.card.shared_bytes - trial.card.reserved_shared:
+            how += ", or put them in shared memory"
     else:
         how = "keep fewer values live, or raise the limit of registers (__launch_bounds__, -maxrregcount)"
     text = f"Avoid local memory ({format_bytes(stack)} per thread; {trial.places(spills)}): {how}"
     count = sum(float(trial.executed[index]) for index in spills)
-    evidence = f"{count:.0f} accesses per warp, {share:.0%} of the work of the LSU pipe"
+    evidence = f"{count:.0f} accesses per warp, {share:.0%} of the work of the {resource}"
     more = (*local_footprint(trial), *_local_hits(trial, spills), "upper limit: no local memory")
     evidence = "; ".join((evidence, *more))
     yield Advice(text=text, gain=trial.gain_of(trial.without(spills)), is_limit=True, evidence=evidence)

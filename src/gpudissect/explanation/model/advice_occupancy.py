@@ -102,9 +102,9 @@ def local_footprint(trial: Trial, fewer: int | None = None) -> list[str]:
     stack = trial.program.kernel.stack_bytes
     if not stack:
         return []
-    blocks = min(trial.resident, math.ceil(trial.launch.blocks / trial.card.sms))
-    of_block = trial.card.sms * trial.launch.warps_per_block * WARP_SIZE * stack
-    sizes = [format_bytes_rounded(each * of_block) for each in (blocks, fewer) if each is not None]
+    of_block = trial.launch.warps_per_block * WARP_SIZE * stack
+    blocks = [min(trial.launch.blocks, trial.card.sms * each) for each in (trial.resident, fewer) if each is not None]
+    sizes = [format_bytes_rounded(each * of_block) for each in blocks]
     l2 = trial.card.values.get(("l2", "capacity"))
     holds = f"; the L2 holds {format_bytes_rounded(l2)}" if l2 else ""
     return [f"local memory of all resident threads: {' -> '.join(sizes)}{holds}"]

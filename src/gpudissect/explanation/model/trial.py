@@ -37,6 +37,10 @@ class Trial:
         """Share of the time that a changed kernel saves at the same number of resident blocks."""
         return self.gain(changed.predict(self.resident, largest_carveout=False).nanoseconds)
 
+    def gain_with_same_work(self, time: float) -> float:
+        """The same for a change that saves no work: it takes at least as long as the busiest resource now."""
+        return self.gain(max(time, *self.found.bounds.values()))
+
     def gain(self, time: float) -> float:
         """Share of the time that a changed kernel saves which takes so many nanoseconds."""
         return 1 - time / self.found.nanoseconds
