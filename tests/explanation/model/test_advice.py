@@ -231,8 +231,6 @@ def test_advice_on_local_memory_has_its_footprint_and_hits():
     trial = trial_of("label_propagation", gpu="h100")
     line = SimpleNamespace(executed=1.0, issue_cycles=1.0, unit="lsu", limiting=1.0)
     trial.lines = [line] * len(trial.program.instructions)
-        SimpleNamespace(executed=1.0, issue_cycles=1.0, unit="lsu", limiting=1.0) for _ in trial.program.instructions
-    ]
     trial.places = str
     (advice,) = no_local_memory(trial)
     size = "local memory of all resident threads: 33 MiB; the L2 holds 49 MiB"
