@@ -139,8 +139,9 @@ def run_long(processor: Processor, job: Job, max_instructions: int, seed: int = 
     The time of the rest follows from two runs, one twice as long as the other, by linear extrapolation over iterations:
     also for warps that run alone because others have ended.
     """
-    repeats = _repeats(np.array([job.body.index(cost) for cost in job.body]))
-    job = replace(job, body=job.body[: len(job.body) // repeats], iterations=job.iterations * repeats)
+    if any(cost.queue and cost.queue.is_random for cost in job.body):  # others repeat, and `run` skips whole periods
+        repeats = _repeats(np.array([job.body.index(cost) for cost in job.body]))
+        job = replace(job, body=job.body[: len(job.body) // repeats], iterations=job.iterations * repeats)
     half = max(MIN_ITERATIONS, max_instructions // (job.warps * job.chains * len(job.body)) // 2)
     if 2 * half >= job.iterations or job.blocks not in (None, job.warps // job.warps_per_block):
         return run(processor, job, seed)
