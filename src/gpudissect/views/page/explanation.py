@@ -40,7 +40,7 @@ NOTE_ON_CODE = (
 
 NOTE_ON_SOURCE = (
     "issue slots: share of all instructions issued; stall, pipe wait: shares of a warp's time, as below; executed: "
-    "times by a warp, of the most executed instruction"
+    "times by a warp, of the most executed instruction; threads: of a warp that execute it together, on average"
 )
 
 
