@@ -75,7 +75,7 @@ and a maximum of 60 % and 56 %; 73 % of the times on the H200 were in the bracke
   times as long as was predicted.
 - The rate of a few simulated blocks was taken for that of all: +47 % where a quarter of the blocks exit at once.
 
-Now the mean error of this group is 9.2 % (H200) and 9.9 % (H100), the median 7.1 % and 7.4 %, and 94 % of the times are
+Now the mean error of this group is 9.3 % (H200) and 9.9 % (H100), the median 6.5 % and 6.9 %, and 94 % of the times are
 in the bracket. These kernels were used to change the model, so these are not errors of unseen kernels. Above 35 %
 remain `wmma` loads, whose addresses are not recorded (-42 %), a search whose warps follow very different paths (+41 %),
 and one occupancy of a kernel with an early exit (+36 %).

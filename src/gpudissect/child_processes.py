@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpudissect.errors import UsageError
+from gpudissect.errors import WRITE_ERRORS, UsageError
 from gpudissect.interrupts import delayed
 
 TIME_LIMIT_S = 55
@@ -24,7 +24,6 @@ MEMORY_LIMIT_BYTES = 3 << 29  # of address space, each process
 MEMORY_LIMIT = f"{MEMORY_LIMIT_BYTES / (1 << 30):g} GiB"
 _FILE_LIMIT_BYTES = 1 << 30
 _MIN_FREE_BYTES = 32 << 10  # of the temporary folder after a program has ended: below, what it wrote may be cut off
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 _REMOVAL_ATTEMPTS, _REMOVAL_PAUSE_S = 20, 0.01  # a process that is being killed may still write
 _LOCK_S = 1.0
 
@@ -90,7 +89,7 @@ def _temporary_files() -> Iterator[None]:
     except FileNotFoundError:  # no folder can be written
         raise UsageError("no temporary folder can be written: set TMPDIR to a folder with free space") from None
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno not in WRITE_ERRORS:
             raise
         raise UsageError(_full_folder(error.strerror)) from None
 

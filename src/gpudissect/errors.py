@@ -4,10 +4,13 @@ Messages are one line: what was wrong, what was given, what to do. A measurement
 a status, never an exception.
 """
 
+import errno
 from collections.abc import Iterable
 
 MAX_LINE = 300  # characters of an error on a terminal, whatever names and values it repeats
 PREFIX = "gpudissect: error: "
+WRITE_ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+"""Numbers of the errors of a file or a folder that cannot be written any more."""
 MAX_MESSAGE = MAX_LINE - len(PREFIX)
 
 

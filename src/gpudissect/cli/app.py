@@ -19,11 +19,10 @@ import gpudissect
 from gpudissect.cli import discover, explain, get, results, workloads
 from gpudissect.cli.completion import bash_words_joined
 from gpudissect.cli.console import BUG, DONE, INTERRUPTED, discard_output, print_error, print_interrupted
-from gpudissect.errors import GpudissectError, UsageError
+from gpudissect.errors import WRITE_ERRORS, GpudissectError, UsageError
 from gpudissect.interrupts import catch_stop_signals, stop_requested
 
 COMPLETION = ("--install-completion", "--show-completion")
-WRITE_ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 class _Interruptible(TyperGroup):

@@ -16,6 +16,7 @@ from gpudissect.explanation.instrument import LINES_FILE, BlockCount
 from gpudissect.explanation.ptx import Function
 from gpudissect.explanation.slow_calls import find_slow_calls
 from gpudissect.machine_code.flow import ENDS
+from gpudissect.machine_code.loops import Loop
 from gpudissect.machine_code.program import Program
 from gpudissect.units import WARP_SIZE
 
@@ -36,6 +37,12 @@ class MachineCounts:
     warps: tuple[Count, ...]
     edges: dict[tuple[int, int], Count] = field(repr=False)
     origin: tuple[PtxBlock | None, ...]
+
+    def first_share(self, loop: Loop) -> float:
+        """Share of the iterations of a loop that are the first after its entry; 1 if it does not run."""
+        threads = self.threads[loop.header].value
+        around = sum(self.edges[latch, loop.header].value for latch in loop.latches)
+        return max(0.0, 1 - around / threads) if threads > 0 else 1.0
 
 
 def map_counts(

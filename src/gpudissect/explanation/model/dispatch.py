@@ -24,6 +24,11 @@ class Launch:
     warps_per_block: int
     working: int | None = None
 
+    @property
+    def working_share(self) -> float:
+        """Of the blocks; 1 if unknown."""
+        return 1.0 if self.working is None else self.working / self.blocks
+
 
 def working_share(program: Program, executions: Sequence[float], sampled: Sequence[SampledWarp]) -> float:
     """The share of the blocks that do not exit at once; `executions`: of each basic block, by a launched warp.
@@ -55,9 +60,9 @@ def blocks_of_fullest_sm(launch: Launch, sms: int, resident: int) -> float:
     A block that exits at once is replaced at once: SMs end up with unequal numbers of the others. Blocks are
     dispatched to the SM with most room; those with work are taken to be in random order.
     """
-    working = launch.blocks if launch.working is None else launch.working
-    if working == launch.blocks or working > sms * resident:
-        return working / sms
+    working = launch.working
+    if working is None or working > sms * resident:
+        return launch.working_share * launch.blocks / sms
     places = np.sort(np.random.default_rng(SEED).choice(launch.blocks, working, replace=False, shuffle=False))
     by_sm = np.zeros(sms, dtype=np.int64)
     while places.size:  # all free places are filled, then the blocks without work exit

@@ -39,7 +39,7 @@ def fetch_intervals(program: Program, counts: MachineCounts, warps: int, card: C
         for number, loop in enumerate(program.loops.loops):  # outer loops first
             code = sizes[sorted(loop.blocks | _called_from(program, loop.blocks))].sum()
             again = float(np.interp(code / capacity, MISS_FOOTPRINTS, (0.0, 1.0)))
-            misses[number] = again + _first_share(program, counts, number) * max(0.0, misses[loop.parent] - again)
+            misses[number] = again + counts.first_share(loop) * max(0.0, misses[loop.parent] - again)
         for block, share in zip(blocks, _misses_of_blocks(program, misses), strict=True):
             found[block.start : block.end] += share * penalty * INSTRUCTION_BYTES / FETCHED_BYTES
     return found
@@ -59,11 +59,3 @@ def _misses_of_blocks(program: Program, misses: Mapping[int | None, float]) -> l
         for number in function:
             found[number] = min(found[number], *calls) if calls else found[number]
     return found
-
-
-def _first_share(program: Program, counts: MachineCounts, number: int) -> float:
-    """Share of the iterations of a loop that are the first after its entry."""
-    loop = program.loops.loops[number]
-    threads = counts.threads[loop.header].value
-    around = sum(counts.edges[latch, loop.header].value for latch in loop.latches)
-    return max(0.0, 1 - around / threads) if threads > 0 else 1.0

@@ -138,16 +138,13 @@ def predict(
     lookups = sum(path.executed[index] * each.lines for index, each in requests.items() if each.access is not None)
     length = max(1, int(path.length + path.share * float(lookups) / 1.5))
     affordable = max(MIN_WAVES * resident, MAX_ISSUES // (length * launch.warps_per_block))
-    blocks, working = (
-        blocks_of_fullest_sm(launch, card.sms, resident),
-        (launch.working or launch.blocks) / launch.blocks,
-    )
+    blocks = blocks_of_fullest_sm(launch, card.sms, resident)
     scales = _traffic_scales(path) if path.missing_iterations else None
     simulated = min(math.ceil(blocks), affordable)
     work = Work(steps, path.variants, launch.warps_per_block, resident, simulated, sample, path.order, scales)
     found = run(sm, work)
-    if working < 1 and found.busy["l2"] >= MIN_BUSY_L2 * found.cycles:  # all SMs share the L2: the mean one counts
-        blocks = working * launch.blocks / card.sms
+    if launch.working and found.busy["l2"] >= MIN_BUSY_L2 * found.cycles:  # all SMs share the L2: the mean one counts
+        blocks = launch.working / card.sms
         work = replace(work, blocks=min(math.ceil(blocks), affordable))
         found = run(sm, work)
     shares = _shares_of_blocks(work)
@@ -156,7 +153,7 @@ def predict(
         fewer = run(sm, replace(work, paths=path.shorter))
         cycles += path.missing_iterations * max(0.0, cycles - _cycles(fewer, shares, blocks))
         found = found.with_more(fewer, path.missing_iterations)
-    cycles *= _partial_wave(sm, work, launch, card, found) / (path.relative * working)
+    cycles *= _partial_wave(sm, work, launch, card, found) / (path.relative * launch.working_share)
     requests = {
         index: each if each.access is None else after_l1(index, each, found.l1_counts[index])
         for index, each in requests.items()
@@ -303,7 +300,7 @@ def moved_bytes(found: Prediction, executed: Floats, launch: Launch) -> dict[str
     for index, each in found.requests.items():
         requests = float(executed[index]) * each.predicated_on * launch.blocks * launch.warps_per_block
         moved["l2"] += requests * (1 - each.in_sm) * each.l2_bytes
-        moved["memory"] += requests * (1 - each.in_l2) * each.dram_bytes / each.random
+        moved["memory"] += requests * each.memory_bytes
     return moved
 
 
@@ -311,7 +308,7 @@ def _traffic(program: Program, requests: Mapping[int, Requests], path: Path) -> 
     """Bytes that a warp writes to memory, and all that it moves."""
     written = moved = 0.0
     for index, found in requests.items():
-        each = path.executed[index] * found.predicated_on * (1 - found.in_l2) * found.dram_bytes / found.random
+        each = path.executed[index] * found.predicated_on * found.memory_bytes
         moved += each
         written += each if program.uses[index].access in ("store", "reduction", "atomic") else 0.0
     return written, moved

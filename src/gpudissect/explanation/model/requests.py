@@ -91,6 +91,11 @@ class Requests:
         return max(0.0, 1 - self.from_memory * self.sectors / self._to_l2) if self._to_l2 else None
 
     @property
+    def memory_bytes(self) -> float:
+        """Bytes that a request moves between the L2 and memory, on average."""
+        return (1 - self.in_l2) * self.dram_bytes / self.random
+
+    @property
     def _to_l2(self) -> float:
         return (1 - self.in_sm) * self.l2_bytes / SECTOR
 

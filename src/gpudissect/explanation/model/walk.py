@@ -97,11 +97,10 @@ def walk(
         (row.tobytes(), *((loop, groups.tobytes()) for loop, groups in sorted(each.items())))
         for row, each in zip(relative, rounds, strict=True)
     ]
-    first = {key: number for number, key in reversed(list(enumerate(keys)))}
-    numbers = {key: number for number, key in enumerate(sorted(first))}
+    different = sorted(set(keys))
     executing = (relative > 0).mean(axis=0)
-    walkers = [mean.of(relative[first[key]], executing, rounds[first[key]]) for key in numbers]
-    plan, order = _plan(walkers, np.array([numbers[key] for key in keys]))
+    walkers = [mean.of(relative[at], executing, rounds[at]) for at in map(keys.index, different)]
+    plan, order = _plan(walkers, np.array([different.index(key) for key in keys]))
 
     def paths_of(length: float) -> tuple[Ints, ...]:
         kept = _limits(mean, length) / mean.iterations
@@ -160,9 +159,9 @@ def _limits(walker: "_Walker", max_length: float) -> Floats:
 class _Walker:
     """Blocks and loops of each loop, and how often a warp enters and repeats them.
 
-    `inside`, `above`: parent loop of each block and each loop; outside loops, ``~entry`` in a called function, None in
-    the kernel. `calls`: mean executions per call of each called function, by its entry block. `rounds`: walkers of
-    groups of iterations of loops.
+    `before`: blocks that lead into each loop. `inside`, `above`: parent loop of each block and each loop; outside
+    loops, ``~entry`` in a called function, None in the kernel. `calls`: mean executions per call of each called
+    function, by its entry block. `rounds`: walkers of groups of iterations of loops.
     """
 
     def __init__(self, program: Program, counts: MachineCounts, frequency: Floats) -> None:
@@ -182,14 +181,12 @@ class _Walker:
                 self.children[self.above[headers[block]]].append(("loop", headers[block]))
             self.children[self.inside[block]].append(("block", block))
         predecessors = flow.predecessors()
+        self.before = [[each for each in predecessors[loop.header] if each not in loop.blocks] for loop in loops]
         self.iterations = np.ones(len(loops))
         self.entries = np.zeros(len(loops))
         for number, loop in enumerate(loops):
-            threads = counts.threads[loop.header].value
-            around = sum(counts.edges[latch, loop.header].value for latch in loop.latches)
-            share = max(0.0, 1 - around / threads) if threads > 0 else 0.0
-            entering = sum(frequency[block] for block in predecessors[loop.header] if block not in loop.blocks)
-            entries = min(frequency[loop.header] * share, entering)  # lanes that diverge enter together
+            entering = sum(frequency[block] for block in self.before[number])
+            entries = min(frequency[loop.header] * counts.first_share(loop), entering)  # diverged lanes enter together
             self.entries[number] = entries
             self.iterations[number] = frequency[loop.header] / entries if entries > _ROUNDING else 1.0
 
@@ -202,9 +199,8 @@ class _Walker:
         found = copy(self)
         found.frequency = self.frequency * relative
         found.iterations, found.entries = self.iterations.copy(), self.entries.copy()
-        blocks, predecessors = self.program.flow.blocks, self.program.flow.predecessors()
-        for number, loop in enumerate(self.program.loops.loops):
-            before = [block for block in predecessors[loop.header] if block not in loop.blocks]
+        blocks = self.program.flow.blocks
+        for number, (loop, before) in enumerate(zip(self.program.loops.loops, self.before, strict=True)):
             around, now = (float(sum(each[block] for block in before)) for each in (self.frequency, found.frequency))
             found.entries[number] *= now / around if around > 0 else relative[loop.header]
             if relative[loop.header] > 0 and any(len(blocks[block].successors) > 1 for block in before):
