@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gpudissect.workload.order import narrowed
 
 Array = NDArray[np.int64]
+OTHER_PROCESSES = "other_processes"  # note of a context: how many use the GPU too
 
 
 def _rebuild(record: object) -> tuple[type, tuple[object, ...]]:

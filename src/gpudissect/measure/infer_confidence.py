@@ -2,18 +2,21 @@
 
 Where they do (line size: a likelihood ratio) that number is reported, never above `EXACT`. The others are these: the
 share of correct answers of each kind on random simulated GPUs, seeds 120000 to 120419, 140000 to 140499, 150000 to
-150325, 160000 to 160309 and 170000 to 170499 of `validation/calibrate.py`. docs/calibration.md checks them on GPUs that
+150325, 160000 to 160309, 170000 to 170499, 1600000 to
+1600239 and 1700000 to 1700499 of `validation/calibrate.py`. docs/calibration.md checks them on GPUs that
 were not counted. For a real GPU they are valid as far as it resembles these; whether it does is measured by how well
 its accesses are predicted (`prediction`). Those of throughput are compared with random simulated SMs by
 `validation/calibrate_throughput.py`; the counts below are of its seeds 3000 to 3089.
 """
 
 EXACT = 0.9998  # a size to the byte: all larger footprints miss in every lap, no smaller one; the residency agrees
-LATENCY = 0.999  # a latency within its bracket
-BRACKETED = 0.995  # a size only bracketed or not cross-checked, or a line that could not be made to miss
-CONFLICTED = 0.9  # a size where conflicts begin with more lines resident, or of one partition; a TLB's random policy
+LATENCY = 0.9998  # a latency within its bracket
+BRACKETED = 0.999  # a size only bracketed, or a line that could not be made to miss: 2651 of 2655
+CONFLICTED = 0.9
+"""A size where conflicts begin with more lines resident, of one partition, of a cache of unknown line size, or of a TLB
+that may hold more; a TLB's random policy."""
 UNTRIED = 0.9  # what random GPUs do not model (code, partitions by SM) or was not calibrated on them: set by hand
-DISTURBED = 0.94  # room in the L2 or a TLB while other processes used it: 496 of 520 (seeds 910000 to 911600)
+DISTURBED = 0.94  # room in a TLB while other processes used it: 496 of 520 with the L2 (seeds 910000 to 911600)
 DOUBTFUL = 0.5  # the same, where some evidence contradicts it
 TIMED = 0.95  # a time that random GPUs do not model: instructions, conflicts, launches, clusters, spectra
 BANKS = 0.95  # a bank layout that alone explains every stride: 180 of 180

@@ -43,6 +43,11 @@ class Agreement:
     share: float
     possible: float
 
+    @property
+    def falls_short(self) -> bool:
+        """Whether less was predicted than is possible."""
+        return self.possible - self.share > MAX_PREDICTION_SHORTFALL
+
 
 def path_agreements(wrong: Counts, misread: Counts, accesses: int, possible: float) -> list[Agreement]:
     """Those of the elements of a path, from its `wrong` accesses by element.
@@ -89,14 +94,17 @@ def contradictions(
 ) -> Iterator[Contradiction]:
     """All contradictions between findings; `stated_l2` is the size of the L2 in bytes that the driver states."""
     numbers = _Numbers(findings)
+    predicted = {each.element for each in agreements} - {each.element for each in agreements if each.falls_short}
     for each in agreements:
-        if each.possible - each.share > MAX_PREDICTION_SHORTFALL:
+        if each.falls_short:
             what = f"{each.element}: {each.share:.1%} of random accesses predicted, {each.possible:.1%} possible"
             advice = "sets, index function or policy may be wrong: look at their evidence"
             yield Contradiction(what, _names(each.element, *GEOMETRY), advice)
     for element in dict.fromkeys(element for element, _ in findings):
         product, capacity = numbers.product(element), numbers.interval(element, "capacity")
-        if product and capacity and not capacity[0] <= product[0] * (1 + 1e-9) <= capacity[1] * MAX_SIZE_RATIO:
+        if not product or not capacity or (element in predicted and product[0] > capacity[1]):
+            continue  # a cache with more tags than room for data is simulated as one
+        if not capacity[0] <= product[0] * (1 + 1e-9) <= capacity[1] * MAX_SIZE_RATIO:
             what = f"{element}: {product[1]} is not {format_bytes(numbers.value(element, 'capacity') or 0)}"
             advice = "part of the array may serve another purpose: see capacity"
             yield Contradiction(what, _names(element, *SIZES), advice)

@@ -11,13 +11,14 @@ from gpudissect.device.base import Device
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Estimate, Series
 from gpudissect.measure.cache.plan_comparison import Reading
-from gpudissect.measure.infer_confidence import DISTURBED, DOUBTFUL
+from gpudissect.measure.infer_confidence import BRACKETED, DISTURBED, DOUBTFUL
 from gpudissect.measure.infer_contradictions import Agreement, contradictions, path_agreements
 from gpudissect.measure.plan import Bench, Experiment, Study
 from gpudissect.measure.prediction.infer_agreement import CacheCounts, NotPredicted, PathCounts
+from gpudissect.simulation.cache.geometry import PolicyKind
 from gpudissect.survey.drive import Drive, Failure, Progress, Statement
 from gpudissect.survey.registry import experiments, measured_elements
-from gpudissect.trace import Context
+from gpudissect.trace import OTHER_PROCESSES, Context
 from gpudissect.vocabulary import ELEMENTS, HIDING, TLBS
 
 T = TypeVar("T")
@@ -164,7 +165,7 @@ def run_experiments(
     caches, paths = _instances(knowledge, CacheCounts), _instances(knowledge, PathCounts)
     conditions = gather(drive.contexts)
     measured = drive.statements(set(ELEMENTS))
-    if "other_processes" in conditions.notes:
+    if OTHER_PROCESSES in conditions.notes:
         measured = _disturbed(measured)
     statements = _with_doubts(measured, caches, paths, device.info.facts.get("l2_size"))
     readings = [outcomes[name].knowledge for name in registered if name in outcomes and _compares(registered[name])]
@@ -196,7 +197,10 @@ def _disturbed(statements: Statements) -> dict[tuple[str, str], tuple[Statement,
     for (element, attribute), (*_, last) in statements.items():
         estimate = last.estimate
         if attribute in DISTURBED_ATTRIBUTES.get(element, ()) and estimate.confidence is not None:
-            confidence, caveats = min(estimate.confidence, DISTURBED), (*estimate.caveats, OTHERS_USED_IT)
+            limit = (
+                DOUBTFUL if estimate.value == PolicyKind.RANDOM.value else BRACKETED if element == "l2" else DISTURBED
+            )
+            confidence, caveats = min(estimate.confidence, limit), (*estimate.caveats, OTHERS_USED_IT)
             revised = Statement(OTHERS, replace(estimate, confidence=confidence, caveats=caveats))
             disturbed[element, attribute] = (*statements[element, attribute], revised)
     return disturbed

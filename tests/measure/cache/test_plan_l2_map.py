@@ -14,6 +14,7 @@ from gpudissect.estimate import Status
 from gpudissect.measure.cache.infer_level import Absence, Levels
 from gpudissect.measure.cache.plan_l2_map import LAPS, LINES, REPEATED_SMS, l2_map_plan
 from gpudissect.measure.cache.plan_levels import l2_plan
+from gpudissect.measure.infer_confidence import BRACKETED
 from gpudissect.measure.plan import Bench, Known
 from gpudissect.simulation.cache.geometry import Distance, Hierarchy, Index, IndexKind, PolicyKind
 from gpudissect.simulation.cache.index import set_numbers
@@ -109,7 +110,7 @@ def test_caveats():
         (caveat,) = (caveat for caveat in partition.caveats if caveat.startswith(start))
         assert float(caveat.removeprefix(start).split(",")[0]) == pytest.approx(cycles + extra, abs=8)
         assert "one SM alone" in caveat
-    assert partition.confidence == 0.995 and "equally" in partition.caveats[-1]
+    assert partition.confidence == BRACKETED and "equally" in partition.caveats[-1]
     assert len(latency.evidence) == len(set(latency.evidence)) == len(batch)
 
 

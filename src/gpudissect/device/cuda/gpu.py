@@ -28,7 +28,7 @@ from gpudissect.device.cuda.stream.backends import BACKENDS
 from gpudissect.device.cuda.stream.runner import StreamRunner
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError, KernelFailed
-from gpudissect.trace import Trace
+from gpudissect.trace import OTHER_PROCESSES, Trace
 from gpudissect.workload import Launch, LaunchMethod, Mix, Path, Stream, Workload
 
 _MEMORY_SHARE = 0.8  # of the free device memory that workloads may take
@@ -172,7 +172,7 @@ class CudaGpu(Device):
 
     def _with_conditions(self, traces: dict[int, Trace]) -> dict[int, Trace]:
         """The traces with what NVML reports of the GPU's clock and its other users right after they were taken."""
-        conditions = {"throttling": self._nvml.throttling(), "other_processes": self._nvml.other_processes()}
+        conditions = {"throttling": self._nvml.throttling(), OTHER_PROCESSES: self._nvml.other_processes()}
         notes = {name: text for name, text in conditions.items() if text is not None}
         if not notes:
             return traces

@@ -18,7 +18,7 @@ from gpudissect.simulation.cache.check import check_hierarchy
 from gpudissect.simulation.cache.geometry import Hierarchy, Route
 from gpudissect.simulation.cache.models import HierarchyModel
 from gpudissect.simulation.sm.description import Processor
-from gpudissect.trace import Context, Trace
+from gpudissect.trace import OTHER_PROCESSES, Context, Trace
 from gpudissect.workload import Chase, Instruction, Launch, Mix, Order, Path, Stream, Workload
 from gpudissect.workload.digest import digest
 
@@ -80,7 +80,7 @@ class SimulatedGpu(Device):
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         workers = min(MAX_WORKERS, cores) if lines <= MAX_LINES_PER_WORKER else 1
         self._memories: list[Memories] = [{} for _ in range(workers)]
-        others = {"other_processes": "1"} if self._noise.other_users else {}
+        others = {OTHER_PROCESSES: "1"} if self._noise.other_users else {}
         self._context = Context(device=name, clock_hz=hierarchy.clock_hz, sm=0, notes=others)
 
     @property

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpudissect.simulation.cache.geometry import Index, IndexKind
+from gpudissect.simulation.cache.geometry import ROOM_POLICIES, Cache, Index, IndexKind, Policy, Room
 from gpudissect.simulation.cache.index import matrix, reduced, set_numbers
 from gpudissect.trace import Array
 
@@ -28,6 +28,7 @@ class Structure:
     ways: tuple[int, ...]  # of each set
     lines: int  # line numbers below this were tested
     evidence: tuple[str, ...] = ()
+    room: Room | None = None  # for data; None: for every way
 
     def set_of(self, lines: Array) -> Array:
         """Set numbers of lines (numbers, not bytes)."""
@@ -36,6 +37,11 @@ class Structure:
     def sample(self, quotas: Sequence[int] | Array, rng: np.random.Generator) -> Array:
         """Distinct random lines, `quotas[s]` of each set s; fewer where a set has fewer. Sorted by set."""
         return self._lines_by_set.sample(quotas, rng)
+
+    def cache(self, fetch: int, policy: Policy) -> Cache:
+        """The cache with this policy, of which a miss fetches `fetch` bytes; its room only where that is simulated."""
+        room = self.room if policy.kind in ROOM_POLICIES else None
+        return Cache(self.ways, self.line, fetch, self.index, policy, room=room)
 
     @cached_property
     def _lines_by_set(self) -> LinesBySet:

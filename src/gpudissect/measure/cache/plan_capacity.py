@@ -142,7 +142,7 @@ def _lower_bound(level: Level, size: int) -> Outcome:
 
 def _cross_checked(level: Level, size: int, lines: Lines, evidence: tuple[str, ...]) -> Estimate:
     """The first-miss size; bracketed up to the residency where more is resident."""
-    high, confidence, method = size, BRACKETED, METHOD
+    high, confidence, method = size, CONFLICTED, METHOD  # of a cache whose line size is not known
     caveats: tuple[str, ...] = ()
     if lines.resident is not None:
         resident = lines.resident.elements * lines.line

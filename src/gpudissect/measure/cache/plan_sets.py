@@ -6,14 +6,14 @@ index; the ways of every set follow from random lines sampled by that index. If 
 the index is wrong.
 """
 
-from dataclasses import replace
 from types import NoneType
 
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.measure.access_patterns import footprint
-from gpudissect.measure.cache.infer_residency import SIZE_TOLERANCE, Fit, excess_fit, probe_sizes
+from gpudissect.measure.cache.capacity_from_sets import capacity_from_sets
+from gpudissect.measure.cache.infer_residency import probe_sizes
 from gpudissect.measure.cache.infer_structure import (
     LinesBySet,
     Structure,
@@ -24,7 +24,7 @@ from gpudissect.measure.cache.infer_structure import (
 )
 from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.cache.plan_levels import absent, for_each_cache, level_of, levels_of
-from gpudissect.measure.cache.plan_line import Lines, lines_of, recount_lines
+from gpudissect.measure.cache.plan_line import lines_of
 from gpudissect.measure.cache.residency_probe import (
     ConflictTests,
     Inconclusive,
@@ -33,13 +33,12 @@ from gpudissect.measure.cache.residency_probe import (
     portions,
     ways_of_sets,
 )
-from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL, EXACT
+from gpudissect.measure.infer_confidence import DOUBTFUL, EXACT
 from gpudissect.measure.plan import Ask, Bench, Key, Known, Outcome, Plan, StopEarly, found, without
 from gpudissect.simulation.cache.geometry import Index, IndexKind
 from gpudissect.simulation.cache.index import canonical, set_numbers
 from gpudissect.trace import Array
 from gpudissect.units import format_bytes
-from gpudissect.workload import Explicit
 
 ATTRIBUTES = ("sets", "ways", "index_function")
 MAX_LINES = 1 << 17  # of a cache; with more, group tests take too long
@@ -52,11 +51,10 @@ MAX_SIZES_PER_BATCH = 15
 LINES_PER_SET = 4  # of a block, about
 MIN_BLOCK_LINES, MAX_BLOCK_BITS = 512, 14  # in too small a block a set has no line, or no period
 MIN_PERIOD_MEMBERS = 3  # lines of a set in a block; with fewer its period may be longer than the block
-PIECE_SIZES, PIECE_ACCESSES = 4, 1 << 17  # contiguous sizes up to the largest that fits, tested again; accesses to each
 PARTS = 64  # of a group of lines that overflows
+WHOLE_SHARE = 0.75  # of the lines that fit: so many are all that there is room for, rather than one set
+CROWDED_GROUPS = 64
 ATTEMPTS = 2  # with other lines: a group test may go wrong by chance, which the check detects
-CAPACITY_METHOD = "ways of all sets, cross-checked by residency"
-ALL_WAYS_METHOD = "ways of all sets, whose lines stay resident together"
 METHOD = "lines of one set by group tests, those of other sets by the index function; checked on random lines"
 
 
@@ -98,16 +96,10 @@ def sets_plan(element: str, bench: Bench, known: Known) -> Plan:
             ways = sum(structure.ways)
             # With near and far lines, what fits may be one partition of the cache.
             if ways != count and level.home_partition is None:
-                if lines.resident is not None:
-                    lines = yield from recount_lines(level, lines.line, ways, attempt_bench)
-                revised = _revised_capacity(element, structure, count, lines)
-                try:
-                    if lines.resident is not None and revised:
-                        revised = yield from _test_all_ways(revised[0], structure, count, test, attempt_bench)
-                    if revised and revised[0].low != revised[0].high:
-                        revised = yield from _test_piece(revised[0], count, lines.line, test, attempt_bench)
-                except StopEarly:  # a recording without these chains
-                    pass
+                capacity_estimate, structure = yield from capacity_from_sets(
+                    structure, count, lines, test, attempt_bench
+                )
+                revised = (capacity_estimate,)
             return Outcome((*_estimates(element, structure, count), *revised), structure)
     fields = {"method": METHOD, "evidence": test.evidence}
     return Outcome(without(Status.AMBIGUOUS, element, str(structure), *ATTRIBUTES, **fields))
@@ -122,9 +114,7 @@ class _Finder:
     def structure(self) -> Ask[Structure | str]:
         """The structure, or why there is none."""
         try:
-            scattered = yield from self._overflowing_lines()
-            prefix = yield from self._shortest_overflow(scattered)
-            members = yield from self.tests.minimal_conflict(prefix)
+            members = yield from self._conflict()
             spare, exact = int(members[0]), members[1:]
             block, size = yield from self._set_in_block(exact, spare)
             for index, sets in (yield from self._candidates(exact, spare, block, size)):
@@ -143,6 +133,20 @@ class _Finder:
         some = ", ".join(map(str, block[:6].tolist())) + (", ..." if block.size > 6 else "")
         holds = f"a set of {exact.size} ways holds lines {some} of the first {size}"
         return f"{holds}: that is neither a linear index nor a remainder"
+
+    def _conflict(self) -> Ask[Array]:
+        """Lines of which one is too many: for their set or, if no such group is found, for the cache."""
+        scattered = yield from self._overflowing_lines()
+        members = yield from self.tests.minimal_conflict((yield from self._shortest_overflow(scattered)))
+        if members.size > WHOLE_SHARE * self.count:
+            # Perhaps there are more tags than room. Of groups as large as the room, some have too many of one set.
+            rng = self.tests.rng("crowded")
+            groups = [rng.permutation(1 << self.bits)[: self.count] for _ in range(CROWDED_GROUPS)]
+            fits = yield from self.tests.fit(groups)
+            if not all(fits):
+                shortest = yield from self._shortest_overflow(groups[fits.index(False)])
+                return (yield from self.tests.minimal_conflict(shortest))
+        return members
 
     def _confirmed(self, index: Index, sets: int, guess: int) -> Ask[Structure | None]:
         """The structure with this index, if its sets hold what it predicts. `guess`: ways of one set."""
@@ -300,86 +304,6 @@ def _estimates(element: str, structure: Structure, count: int) -> tuple[Estimate
         estimate("ways", structure.ways, f"{total} lines in all") if unequal else estimate("ways", structure.ways[0]),
         estimate("index_function", canonical(structure.index, structure.line, len(structure.ways)), tested_bits),
     )
-
-
-def _revised_capacity(element: str, structure: Structure, count: int, lines: Lines) -> tuple[Estimate, ...]:
-    """The capacity by the ways of all sets, or between that and `count` lines in one piece.
-
-    There may be tags for more lines than there is data for: then no more are resident than in one piece. But a cache
-    that protects lines accessed twice may also seem to hold too few: so that is never certain.
-    """
-    ways, resident = sum(structure.ways), lines.resident
-    if resident is None:  # nor is the line size known: the ways are those of what takes its place
-        size, caveat = (
-            count * structure.line,
-            f"{ways} lines fit if they are spread over all sets, {count} consecutive ones",
-        )
-        return (found(element, "capacity", size, size, size, DOUBTFUL, METHOD, structure.evidence, (caveat,)),)
-    matches_ways, matches_piece = (
-        abs(resident.elements - total) <= 3 * resident.error + SIZE_TOLERANCE * total for total in (ways, count)
-    )
-    certain = matches_ways and not matches_piece
-    piece, whole = format_bytes(count * structure.line), format_bytes(ways * structure.line)
-    caveat = f"a contiguous buffer fits up to {piece}: some sets are full before others"
-    if not certain:
-        caveat = (
-            f"a contiguous buffer fits up to {piece}, sets x ways are {whole}, and about {resident.elements:.0f} lines "
-            "resident at any one time do not decide between them"
-        )
-    low, high = (ways, ways) if certain else sorted((count, ways))
-    value, low, high = (total * structure.line for total in (count if matches_piece else ways, low, high))
-    confidence, evidence = EXACT if certain else BRACKETED, (*structure.evidence, *lines.evidence)
-    return (found(element, "capacity", value, low, high, confidence, CAPACITY_METHOD, evidence, (caveat,)),)
-
-
-def _test_all_ways(
-    capacity: Estimate, structure: Structure, count: int, test: ResidencyTest, bench: Bench
-) -> Ask[tuple[Estimate]]:
-    """The capacity, certain if one line for every way of every set stays resident: then no tag lacks room for data.
-
-    If they do not, it is a range from `count`, the contiguous lines that fit: there may be more tags than data.
-    """
-    rng, line = bench.rng("all ways", capacity.element), structure.line
-    order = Explicit(rng.permutation(structure.sample(structure.ways, rng)) * line)
-    (fit,) = yield from test.decide([order])
-    size, piece, evidence = order.count * line, count * line, (*structure.evidence, *test.evidence[-1:])
-    if fit is Fit.FITS and capacity.low != capacity.high:
-        caveats = ("a contiguous buffer of that size does not fit: some sets are full before others",)
-        return (found(capacity.element, "capacity", size, size, size, EXACT, ALL_WAYS_METHOD, evidence, caveats),)
-    if fit is Fit.OVERFLOWS and capacity.low == size > piece:
-        caveats = (f"sets x ways are {format_bytes(size)}, but that many lines do not fit when accessed repeatedly",)
-        fields = (CAPACITY_METHOD, evidence, caveats)
-        return (found(capacity.element, "capacity", piece, piece, size, BRACKETED, *fields),)
-    return (capacity,)
-
-
-def _test_piece(capacity: Estimate, count: int, line: int, test: ResidencyTest, bench: Bench) -> Ask[tuple[Estimate]]:
-    """The capacity, revised if `count` contiguous lines miss in some laps: then there is less room for data than tags.
-
-    A full set misses in every lap. If lines take more room when they are used again, a line may evict another that was
-    already accessed in this lap: then only every other lap has misses.
-    """
-    sizes = [max(1, count - i) for i in range(PIECE_SIZES)]
-    laps = PIECE_ACCESSES // count + 1
-    orders = [footprint(size * line, line, bench.seed_for("piece", capacity.element, size)) for size in sizes]
-    control = footprint(max(1, count // 2) * line, line, bench.seed_for("control piece", capacity.element))
-    traces = yield [test.chase(order, 0, laps) for order in (*orders, control)]
-    *misses, misread = (int(trace.counts[:, 1].sum()) for trace in traces)
-    expected = misread * count / control.count  # scaled from the lines of the control to `count`
-    fits = [excess_fit(each - expected, expected, laps) for each in misses]
-    if fits[0] is Fit.FITS:
-        return (capacity,)
-    if fits[0] is Fit.UNDECIDED:
-        return (replace(capacity, confidence=CONFLICTED),)
-    low = max((size for size, fit in zip(sizes, fits, strict=True) if fit is Fit.FITS), default=0)
-    is_piece = capacity.value == count * line
-    value = low * line if is_piece and low else capacity.value
-    caveats = (*capacity.caveats, f"some of {laps} laps over {format_bytes(count * line)} have misses")
-    evidence = (*capacity.evidence, *(trace.workload for trace in traces))
-    low_bytes = low * line if low else capacity.low
-    confidence = capacity.confidence if low else DOUBTFUL
-    revised = replace(capacity, value=value, low=low_bytes, confidence=confidence, caveats=caveats, evidence=evidence)
-    return (revised,)
 
 
 EXPERIMENTS = for_each_cache(

@@ -19,10 +19,12 @@ from gpudissect.measure.cache.infer_policy import MISS, classify
 from gpudissect.measure.cache.infer_residency import Control, Fit, decide_by_line, decide_each
 from gpudissect.measure.cache.infer_structure import LinesBySet
 from gpudissect.measure.plan import Ask, Bench, StopEarly
-from gpudissect.trace import Array, Trace
+from gpudissect.trace import OTHER_PROCESSES, Array, Trace
 from gpudissect.workload import Bounds, Chase, Explicit, Order, Timing
 
 WARMUP_LAPS = MIN_LAPS = 2
+DISTURBED_WARMUP_LAPS = 32  # where other processes use the GPU: until their lines are evicted
+DISTURBED_TRIES, TRY_REPETITION = 2, 100_000  # more, of what overflows there: a line of theirs may stay
 MIN_ACCESSES = 2048  # short chains get more laps, up to this many accesses
 MAX_MISREAD_SHARE = 0.1  # of the control's accesses; with more, the control itself does not fit
 MAX_ROUNDS = 8  # in each the laps double; then a chain counts as undecided
@@ -42,13 +44,15 @@ class ResidencyTest:
     The control is a chain that certainly fits: it gives the rate of misread hits. At first each chain gets at least
     `min_accesses`. `miss_shares` are the chains tested and the share of their accesses that missed. After
     `max_accesses` in all, more laps do not help: what is undecided stays so.
+
+    Where other processes use the GPU, their lines may take room, but never make any: what does not fit is tested again.
     """
 
     def __init__(
         self, level: Level, control: Order, min_accesses: int = MIN_ACCESSES, max_accesses: float = math.inf
     ) -> None:
         self.level, self.min_accesses, self.max_accesses = level, min_accesses, max_accesses
-        self.accesses = 0
+        self.accesses, self.is_disturbed = 0, False
         self.evidence: tuple[str, ...] = ()
         self.miss_shares: list[tuple[Order, float]] = []
         self.set_control(control)
@@ -59,14 +63,29 @@ class ResidencyTest:
 
     def decide(self, orders: Sequence[Order]) -> Ask[list[Fit]]:
         """Fit of each chain; all are undecided if the control does not fit."""
-        fits = yield from self._decide_by_count(orders)
+        fits = yield from self._decide(orders, 0)
+        for attempt in self.more_tries():
+            again = [i for i, fit in enumerate(fits) if fit is Fit.OVERFLOWS]
+            if not again:
+                break
+            for i, fit in zip(again, (yield from self._decide([orders[i] for i in again], attempt)), strict=True):
+                fits[i] = Fit.FITS if fit is Fit.FITS else fits[i]
+        return fits
+
+    def more_tries(self) -> range:
+        """Numbers of the further tries at what overflows: none unless other processes use the GPU."""
+        return range(1, 1 + DISTURBED_TRIES * self.is_disturbed)
+
+    def _decide(self, orders: Sequence[Order], attempt: int) -> Ask[list[Fit]]:
+        fits = yield from self._decide_by_count(orders, attempt * TRY_REPETITION)
         long = [i for i, fit in enumerate(fits) if fit is Fit.UNDECIDED and orders[i].count in LONG_CHAIN_LINES]
         if long and not self._control_misses:
-            for i, fit in zip(long, (yield from self._decide_by_line([orders[i] for i in long])), strict=True):
+            by_line = yield from self._decide_by_line([orders[i] for i in long], attempt * TRY_REPETITION)
+            for i, fit in zip(long, by_line, strict=True):
                 fits[i] = fit
         return fits
 
-    def _decide_by_count(self, orders: Sequence[Order]) -> Ask[list[Fit]]:
+    def _decide_by_count(self, orders: Sequence[Order], repetition: int) -> Ask[list[Fit]]:
         """Fit of each chain by counts of misses; long ones get few rounds, for their lines are decided sooner."""
         counts: dict[int, Array] = {}
         fits = [Fit.UNDECIDED] * len(orders)
@@ -77,7 +96,7 @@ class ResidencyTest:
             if not pending or self.accesses > self.max_accesses:
                 break
             laps = [max(MIN_LAPS, self.min_accesses // orders[i].count) << number for i in pending]
-            chases = [self.chase(orders[i], number, count) for i, count in zip(pending, laps, strict=True)]
+            chases = [self.chase(orders[i], repetition + number, count) for i, count in zip(pending, laps, strict=True)]
             # The first round needs only some control; from the second on it grows along.
             longest = max(chase.order.count * chase.laps for chase in chases)
             controls = self._control_chases(longest if number else MIN_ACCESSES)
@@ -85,6 +104,8 @@ class ResidencyTest:
             self._record(traces, traces[len(chases) :])
             if self._control_misses:
                 break
+            if self._others_appeared(traces):
+                continue
             for i, trace in zip(pending, traces, strict=False):
                 counts[i] = np.vstack([counts[i], trace.counts]) if i in counts else trace.counts
             for alike in _with_equal_laps(pending, counts):
@@ -96,7 +117,7 @@ class ResidencyTest:
             self.miss_shares += [(orders[i], float(total[:, 1].sum() / known))] if known else []
         return fits
 
-    def _decide_by_line(self, orders: Sequence[Order]) -> Ask[list[Fit]]:
+    def _decide_by_line(self, orders: Sequence[Order], repetition: int = 0) -> Ask[list[Fit]]:
         """Fit of each long chain by which of its lines miss."""
         misses: list[Array] = [np.zeros(order.count, dtype=np.int64) for order in orders]
         fits = [Fit.UNDECIDED] * len(orders)
@@ -108,7 +129,7 @@ class ResidencyTest:
             parts = max(-(-(LINE_LAPS << number) * orders[i].count // MAX_RECORDS) for i in pending)
             for part in range(parts):  # of the laps, as many as a trace can hold
                 laps = (LINE_LAPS << number) * (part + 1) // parts - (LINE_LAPS << number) * part // parts
-                chases = [self.chase(orders[i], number + LINE_ROUNDS * part, laps) for i in pending]
+                chases = [self.chase(orders[i], repetition + number + LINE_ROUNDS * part, laps) for i in pending]
                 traces = yield [replace(chase, timing=Timing.EACH, bounds=None) for chase in chases]
                 self._record(traces, ())
                 for i, trace in zip(pending, traces, strict=True):
@@ -118,6 +139,17 @@ class ResidencyTest:
             for i in pending:
                 fits[i] = decide_by_line(misses[i], total_laps)
         return fits
+
+    def _others_appeared(self, traces: Sequence[Trace]) -> bool:
+        """Whether these are the first traces that other processes disturbed: with too few laps of warm-up."""
+        was, self.is_disturbed = self.is_disturbed, any(OTHER_PROCESSES in trace.context.notes for trace in traces)
+        self.is_disturbed |= was
+        return self.is_disturbed and not was
+
+    @property
+    def warmup(self) -> int:
+        """Laps before those that are counted."""
+        return DISTURBED_WARMUP_LAPS if self.is_disturbed else WARMUP_LAPS
 
     @property
     def _control_misses(self) -> bool:
@@ -146,7 +178,7 @@ class ResidencyTest:
             order=order,
             timing=Timing.COUNT,
             bounds=self.level.bounds,
-            warmup=WARMUP_LAPS,
+            warmup=self.warmup,
             laps=laps,
             alone=self.level.alone,
             repetition=repetition,
@@ -266,6 +298,14 @@ def portions(quotas: Array, max_lines: int) -> Iterator[Array]:
 
 def fits_by_set(lines: LinesBySet, quotas: Array, tests: ConflictTests) -> Ask[NDArray[np.bool_]]:
     """Whether each set holds as many random lines as its quota (0: not tested, True)."""
+    fits = yield from _fits_by_set(lines, quotas, tests)
+    for _ in tests.test.more_tries():
+        if not fits.all():
+            fits |= yield from _fits_by_set(lines, np.where(fits, 0, quotas), tests)
+    return fits
+
+
+def _fits_by_set(lines: LinesBySet, quotas: Array, tests: ConflictTests) -> Ask[NDArray[np.bool_]]:
     test, level = tests.test, tests.test.level
     assert level.bounds is not None
     fits, pending = np.ones(quotas.size, dtype=bool), quotas > 0
@@ -276,13 +316,16 @@ def fits_by_set(lines: LinesBySet, quotas: Array, tests: ConflictTests) -> Ask[N
         if order.count * laps > MAX_RECORDS:
             break
         yield from test.grow_control(order.count * laps)
-        chase = partial(Chase, path=level.path, timing=Timing.EACH, warmup=WARMUP_LAPS, alone=level.alone)
+        chase = partial(Chase, path=level.path, timing=Timing.EACH, warmup=test.warmup, alone=level.alone)
         (trace,) = yield [chase(order=order, laps=laps)]
         sets = lines.set_of[order.offsets() // tests.line]
         counts = np.concatenate([counts, _count_by_set(trace, sets, quotas.size, laps, level.bounds)])
         tested = np.flatnonzero(pending)
-        for tested_set, fit in zip(tested, decide_each(counts[:, tested], test.control), strict=True):
-            if fit is not Fit.UNDECIDED:
+        slow = np.all(counts[:, tested, 2] > 0, axis=0)  # in every lap: a miss that takes longer, say one of a TLB too
+        for tested_set, fit, is_slow in zip(tested, decide_each(counts[:, tested], test.control), slow, strict=True):
+            if is_slow and fit is Fit.FITS:
+                fits[tested_set], pending[tested_set] = False, number == 0
+            elif fit is not Fit.UNDECIDED:
                 fits[tested_set], pending[tested_set] = fit is Fit.FITS, False
         if not pending.any():
             return fits

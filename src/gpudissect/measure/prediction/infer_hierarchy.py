@@ -58,7 +58,7 @@ class TlbModel:
 
 def stage_of_structure(level: Level, structure: Structure, policy: Policy, certain: bool) -> Stage:
     """The stage of a cache whose sets are known; `certain` if its policy is too."""
-    cache = Cache(structure.ways, structure.line, _fetch(level, structure.line), structure.index, policy)
+    cache = structure.cache(_fetch(level, structure.line), policy)
     assumed = "" if certain else f"policy {policy.kind}, the closest"
     return replace(_stage(level, cache, assumed), certain=certain, indexed_bytes=structure.lines * structure.line)
 

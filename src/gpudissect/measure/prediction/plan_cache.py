@@ -17,7 +17,6 @@ from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan
 from gpudissect.measure.prediction import infer_agreement
 from gpudissect.measure.prediction.infer_agreement import CacheCounts, NotPredicted, name_accesses
 from gpudissect.simulation.cache.check import check_cache
-from gpudissect.simulation.cache.geometry import Cache
 from gpudissect.trace import Array
 from gpudissect.vocabulary import CACHES
 from gpudissect.workload import Chase, Explicit, Timing
@@ -42,7 +41,7 @@ def prediction_plan(element: str, bench: Bench, known: Known) -> Plan:
     if level.home_partition is not None:
         return Outcome(knowledge=NotPredicted(element, "it has two partitions: which hits in the other is not known"))
     fetch = level.fetch.fetch or structure.line
-    cache = Cache(structure.ways, structure.line, fetch, structure.index, replacement.policy)
+    cache = structure.cache(fetch, replacement.policy)
     try:
         check_cache(cache)
     except UsageError as error:  # the policy of most sets may be impossible for all of them

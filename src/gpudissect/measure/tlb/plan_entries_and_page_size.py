@@ -15,7 +15,7 @@ import numpy as np
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_residency import Fit
 from gpudissect.measure.cache.plan_levels import levels_of
-from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL, EXACT, LATENCY
+from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL, EXACT, LATENCY
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.measure.tlb.infer_miss_penalty import (
     MIN_STEP_CYCLES,
@@ -327,7 +327,8 @@ def _estimates(element: str, level: TlbLevel, last: TlbLevel | None, certain: bo
         high = math.ceil(entries * (1 + MAX_UNUSED_SHARE))
     origin = METHOD, level.evidence
     is_exact = certain and entries <= MAX_EXACT_ENTRIES and not level.costs.held
-    counted, sized = (EXACT if sure else BRACKETED for sure in (is_exact, certain))
+    unsure = CONFLICTED if level.costs.held else BRACKETED
+    counted, sized = (EXACT if sure else unsure for sure in (is_exact, certain and not level.costs.held))
     return (
         found(element, "entries", entries, low, high, counted, *origin, held_pages(level)),
         found(element, "page_size", page, page, page, sized, *origin, ("what one entry covers",)),

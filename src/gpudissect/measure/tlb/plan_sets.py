@@ -12,7 +12,7 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_structure import linear_index
-from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL, EXACT
+from gpudissect.measure.infer_confidence import CONFLICTED, DOUBTFUL, EXACT
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.measure.tlb.infer_miss_penalty import TlbLevel, count_misses
 from gpudissect.measure.tlb.page_accesses import LAPS, PageAccesses, Pages, Undecided, memory_limit
@@ -175,7 +175,7 @@ def probability_to_fit(pages: int, sets: int, ways: int) -> float:
 def _estimates(element: str, sets: TlbSets, level: TlbLevel) -> tuple[Estimate, ...]:
     ways, count, total = tuple(sorted(sets.ways, reverse=True)), len(sets.ways), sum(sets.ways)
     held = held_pages(level)
-    origin, reach = (BRACKETED if held else EXACT, METHOD, sets.evidence), total * level.page_size
+    origin, reach = (CONFLICTED if held else EXACT, METHOD, sets.evidence), total * level.page_size
     equal = ways[0] if len(set(ways)) == 1 else None
     overflow = (*held, *_overflow_caveat(sets, level.entries))
     estimates = (
@@ -235,11 +235,11 @@ def _estimates_of_one(element: str, ways: int, level: TlbLevel, evidence: tuple[
     if rest:
         reason = f"{level.entries} entries are no multiple of the {ways} ways of the set measured"
         return without(Status.AMBIGUOUS, element, reason, *ATTRIBUTES)
-    origin = BRACKETED, METHOD, evidence, (ONE_SET,)
+    origin = METHOD, evidence, (ONE_SET,)
     reason = f"every set is measured only up to {MAX_ENTRIES} entries, not with {level.entries}"
     return (
-        found(element, "sets", count, count, count, *origin),
-        found(element, "ways", ways, ways, ways, *origin),
+        found(element, "sets", count, count, count, CONFLICTED, *origin),
+        found(element, "ways", ways, ways, ways, DOUBTFUL, *origin),
         *without(Status.NOT_FOUND, element, reason, "index_function"),
     )
 

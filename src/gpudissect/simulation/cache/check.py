@@ -7,6 +7,7 @@ from math import inf, isfinite
 from gpudissect.errors import UsageError
 from gpudissect.simulation.cache.geometry import (
     PARTITION_COUNT,
+    ROOM_POLICIES,
     Cache,
     Distance,
     Fill,
@@ -71,7 +72,7 @@ def check_cache(cache: Cache) -> None:
     check_policy(cache.policy, cache.ways)
     if cache.room is not None and cache.fill is not Fill.MISSES:
         raise UsageError("room for data is only simulated in caches that are filled by misses")
-    if cache.room is not None and cache.policy.kind not in (PolicyKind.LRU, PolicyKind.FIFO):
+    if cache.room is not None and cache.policy.kind not in ROOM_POLICIES:
         raise UsageError(f"room for data is only simulated with 'lru' and 'fifo', not with {cache.policy.kind.value!r}")
     if cache.room is not None and not cache.sets <= cache.room.lines <= sum(cache.ways):
         limits = f"a line of each of {cache.sets} sets, and for no more than {sum(cache.ways)} ways"

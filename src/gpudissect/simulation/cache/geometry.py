@@ -85,6 +85,7 @@ class PolicyKind(StrEnum):
 
 RANDOM_POLICIES = (PolicyKind.RANDOM, PolicyKind.WEIGHTED)
 """Policies with random victims."""
+ROOM_POLICIES = frozenset({PolicyKind.LRU, PolicyKind.FIFO})  # with which a cache with more tags than room is simulated
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class Room:
 
     `lines` is how many lines fit that were used at least twice; if `halves`, a line used once takes half the room. When
     a use exceeds the room, the sets in sequence each evict their next victim, but never their only line, until the
-    rest fits. Policies: LRU and FIFO.
+    rest fits. Only with `ROOM_POLICIES`.
     """
 
     lines: int
