@@ -27,7 +27,7 @@ ROOM_METHOD = "most lines that stay resident together, none of them too many for
 PIECE_SIZES, PIECE_ACCESSES = 4, 1 << 17  # contiguous sizes up to the largest that fits, tested again; accesses to each
 ROOM_ACCESSES = (PIECE_ACCESSES, 1 << 20, 1 << 22)  # the same, more until all are decided
 MAX_SIZES_PER_BATCH = 15
-MIN_FIRST_USES, MOST_HITS, FEW_HITS = 64, 0.9, 0.7  # lines that may be missing; share that hits
+MIN_FIRST_USES, MIN_MANY_HITS, MAX_FEW_HITS = 64, 0.9, 0.7  # lines that may be missing; share that hits
 
 
 def capacity_from_sets(
@@ -189,5 +189,5 @@ def _holds_more_used_once(
     outcomes = np.concatenate([classify(trace.cycles[:first], bounds) for trace in traces])
     known = outcomes[outcomes != UNKNOWN]
     hits = np.count_nonzero(known == HIT) / max(1, known.size)
-    halves = True if hits >= MOST_HITS else False if hits <= FEW_HITS else None
+    halves = True if hits >= MIN_MANY_HITS else False if hits <= MAX_FEW_HITS else None
     return halves, tuple(trace.workload for trace in traces)
