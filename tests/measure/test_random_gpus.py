@@ -9,7 +9,7 @@ from gpudissect.device.simulated.random_gpu import random_gpu
 from gpudissect.estimate import Status
 from gpudissect.measure.cache.infer_residency import Fit
 from gpudissect.measure.cache.residency_probe import ResidencyTest
-from gpudissect.measure.infer_confidence import DISTURBED, DOUBTFUL
+from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL
 from gpudissect.measure.tlb.plan_sets import probability_to_fit
 from gpudissect.survey.run import OTHERS_USED_IT, run_survey
 from gpudissect.workload import Explicit
@@ -76,8 +76,8 @@ def test_room_that_other_processes_may_take_is_stated_with_less_confidence():
         findings = {(each.element, each.attribute): each for each in survey.findings}
         entries = findings["tlb_l1", "entries"]
         assert ("other_processes" in survey.conditions.notes) == is_disturbed
-        assert (OTHERS_USED_IT in entries.caveats, entries.confidence <= DISTURBED) == (is_disturbed, is_disturbed)
-        assert findings["tlb_l1", "miss_penalty"].confidence > DISTURBED
+        assert (OTHERS_USED_IT in entries.caveats, entries.confidence <= BRACKETED) == (is_disturbed, is_disturbed)
+        assert findings["tlb_l1", "miss_penalty"].confidence > BRACKETED
 
 
 def test_after_so_many_accesses_what_is_undecided_stays_so():

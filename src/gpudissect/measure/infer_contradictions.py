@@ -99,7 +99,9 @@ def contradictions(
         if each.falls_short:
             what = f"{each.element}: {each.share:.1%} of random accesses predicted, {each.possible:.1%} possible"
             advice = "sets, index function or policy may be wrong: look at their evidence"
-            yield Contradiction(what, _names(each.element, *GEOMETRY), advice)
+            sets, policy = (numbers.findings.get((each.element, name)) for name in ("sets", "replacement_policy"))
+            if not (sets and sets[0] is not None and policy and policy[0] is None):  # an unknown policy explains it
+                yield Contradiction(what, _names(each.element, *GEOMETRY), advice)
     for element in dict.fromkeys(element for element, _ in findings):
         product, capacity = numbers.product(element), numbers.interval(element, "capacity")
         if not product or not capacity or (element in predicted and product[0] > capacity[1]):

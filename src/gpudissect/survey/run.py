@@ -11,7 +11,7 @@ from gpudissect.device.base import Device
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Estimate, Series
 from gpudissect.measure.cache.plan_comparison import Reading
-from gpudissect.measure.infer_confidence import BRACKETED, DISTURBED, DOUBTFUL
+from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL
 from gpudissect.measure.infer_contradictions import Agreement, contradictions, path_agreements
 from gpudissect.measure.plan import Bench, Experiment, Study
 from gpudissect.measure.prediction.infer_agreement import CacheCounts, NotPredicted, PathCounts
@@ -197,9 +197,9 @@ def _disturbed(statements: Statements) -> dict[tuple[str, str], tuple[Statement,
     for (element, attribute), (*_, last) in statements.items():
         estimate = last.estimate
         if attribute in DISTURBED_ATTRIBUTES.get(element, ()) and estimate.confidence is not None:
-            limit = (
-                DOUBTFUL if estimate.value == PolicyKind.RANDOM.value else BRACKETED if element == "l2" else DISTURBED
-            )
+            limit = BRACKETED if attribute != "replacement_policy" else CONFLICTED
+            if estimate.value == PolicyKind.RANDOM.value:  # most others are not found where they are disturbed
+                limit = DOUBTFUL
             confidence, caveats = min(estimate.confidence, limit), (*estimate.caveats, OTHERS_USED_IT)
             revised = Statement(OTHERS, replace(estimate, confidence=confidence, caveats=caveats))
             disturbed[element, attribute] = (*statements[element, attribute], revised)

@@ -164,13 +164,13 @@ def _test_room(
         return capacity, structure
     room = sizes[in_all_laps.index(Fit.FITS)]
     size, caveats = room * line, (f"sets x ways are {format_bytes(lines.size * line)}",) if room < lines.size else ()
-    halves, chases = yield from _holds_more_used_once(structure, room, test, bench)
+    halves, chases = yield from holds_more_used_once(structure, room, test, bench)
     evidence = (*structure.evidence, *test.evidence[earlier:], *evidence, *chases)
     estimate = found(capacity.element, "capacity", size, size, size, EXACT, ROOM_METHOD, evidence, caveats)
     return estimate, structure if halves is None else replace(structure, room=Room(room, halves))
 
 
-def _holds_more_used_once(
+def holds_more_used_once(
     structure: Structure, room: int, test: ResidencyTest, bench: Bench
 ) -> Ask[tuple[bool | None, tuple[str, ...]]]:
     """Whether more than `room` lines are resident if each was used once, None if unclear; and the evidence.

@@ -31,7 +31,7 @@ from gpudissect.measure.cache.infer_structure import Structure
 from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.cache.plan_levels import absent, for_each_cache, level_of, levels_of
 from gpudissect.measure.cache.plan_sets import structure_of
-from gpudissect.measure.infer_confidence import EXACT, LATENCY
+from gpudissect.measure.infer_confidence import CONFLICTED, EXACT, LATENCY
 from gpudissect.measure.plan import Ask, Bench, Key, Known, Outcome, Plan, found, without
 from gpudissect.simulation.cache.geometry import Policy, PolicyKind
 from gpudissect.trace import Array
@@ -49,6 +49,7 @@ MAX_RUN_ACCESSES = 4096
 RUNS_PER_BATCH, MAX_RUNS, MAX_RUN_LAPS = 100, 900, 8  # from cold: a misread access spoils what follows
 RATE_ERROR = 0.01  # by misread accesses
 RATE_SIZES, RATE_ACCESSES = 8, 8192
+WELL_PREDICTED = 0.995  # share of accesses; with less, a policy with random choices (BIP) may look like one without
 RATE_WARMUP_LAPS, MIN_RATE_LAPS = 8, 4  # after two laps bits of use (bit-PLRU) still depend on how the set was filled
 METHOD = "likelihood of hits and misses of one full set, candidates simulated"
 RATE_METHOD = "share of misses over growing contiguous footprints, up to 1.5 times the cache"
@@ -187,7 +188,7 @@ class _PolicyTest:
             return self._not_found(f"the closest, {policy}, {problem}")
         numbering = "ways numbered in the order in which they are filled"
         start = "a cold set begins with the first" if fit.restarts else "where a cold set begins varies"
-        estimate = self._found(policy, f"it predicts {share:.2%} of the {self.held_out}; {numbering}; {start}")
+        estimate = self._found(policy, f"it predicts {share:.2%} of the {self.held_out}; {numbering}; {start}", share)
         self.best = Replacement(policy, fit.restarts)
         return estimate
 
@@ -204,7 +205,7 @@ class _PolicyTest:
         closest = f"the closest, {ranking.best}, predicts {share:.1%} of the accesses correctly"
         if problem or ranking.lead < infer_policy.MIN_LEAD_NATS:
             return self._not_found(f"the closest, {ranking.best}, {problem}" if problem else closest)
-        return self._found(Policy(kind), f"it predicts {share:.2%} of the {self.held_out}")
+        return self._found(Policy(kind), f"it predicts {share:.2%} of the {self.held_out}", share)
 
     def long_runs(self, kind: PolicyKind) -> Ask[Estimate | None]:
         """Why `kind` is not the policy, if it predicts the same accesses of long runs wrongly in every repetition."""
@@ -337,10 +338,11 @@ class _PolicyTest:
         chase = Chase(path=self.level.path, order=order, timing=Timing.EACH, warmup=0, laps=run.laps)
         return replace(chase, alone=self.level.alone, flush=self.level.alone, repetition=run.repetition)
 
-    def _found(self, policy: Policy, caveat: str) -> Estimate:
+    def _found(self, policy: Policy, caveat: str, share: float = 1.0) -> Estimate:
+        """The policy; `share` of the accesses are predicted."""
         self.best = Replacement(policy, True)
-        element, evidence = self.level.element, self.evidence
-        return found(element, "replacement_policy", str(policy), None, None, EXACT, METHOD, evidence, (caveat,))
+        confidence, fields = EXACT if share >= WELL_PREDICTED else CONFLICTED, (METHOD, self.evidence, (caveat,))
+        return found(self.level.element, "replacement_policy", str(policy), None, None, confidence, *fields)
 
     def _not_found(self, reason: str) -> Estimate:
         element, reason = self.level.element, f"none of the known policies: {reason}"

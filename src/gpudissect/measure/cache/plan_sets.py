@@ -6,13 +6,14 @@ index; the ways of every set follow from random lines sampled by that index. If 
 the index is wrong.
 """
 
+from dataclasses import replace
 from types import NoneType
 
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.measure.access_patterns import footprint
-from gpudissect.measure.cache.capacity_from_sets import capacity_from_sets
+from gpudissect.measure.cache.capacity_from_sets import capacity_from_sets, holds_more_used_once
 from gpudissect.measure.cache.infer_residency import probe_sizes
 from gpudissect.measure.cache.infer_structure import (
     LinesBySet,
@@ -100,9 +101,23 @@ def sets_plan(element: str, bench: Bench, known: Known) -> Plan:
                     structure, count, lines, test, attempt_bench
                 )
                 revised = (capacity_estimate,)
-            return Outcome((*_estimates(element, structure, count), *revised), structure)
+            estimates = _estimates(element, structure, count)
+            if len(structure.ways) == 1 and (yield from _has_more_tags(structure, test, attempt_bench)):
+                caveats = (*estimates[1].caveats, "more lines are resident if each was used once")
+                estimates = (estimates[0], replace(estimates[1], high=None, caveats=caveats), estimates[2])
+            return Outcome((*estimates, *revised), structure)
     fields = {"method": METHOD, "evidence": test.evidence}
     return Outcome(without(Status.AMBIGUOUS, element, str(structure), *ATTRIBUTES, **fields))
+
+
+def _has_more_tags(structure: Structure, test: ResidencyTest, bench: Bench) -> Ask[bool]:
+    """Whether a cache of one set holds more lines that were used once than lines that were used twice."""
+    (ways,) = structure.ways
+    try:
+        more, _ = yield from holds_more_used_once(replace(structure, ways=(ways + 2,)), ways, test, bench)
+    except StopEarly:  # a recording without these chains
+        return False
+    return bool(more)
 
 
 class _Finder:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gpudissect.measure.cache.infer_residency import Control, Fit, decide, probe_sizes
 from gpudissect.measure.plan import Ask, Bench
 from gpudissect.measure.tlb.infer_miss_penalty import Penalties, count_misses
-from gpudissect.trace import Trace
+from gpudissect.trace import OTHER_PROCESSES, Trace
 from gpudissect.workload import Chase, Explicit, Path, Timing
 
 Pages = NDArray[np.int64]
@@ -25,6 +25,8 @@ MAX_RESERVED_BYTES = 64 << 20  # of memory left unused: a device may round alloc
 BASE_LAPS = 9
 NOISE_QUANTILE, NOISE_FACTOR = 0.9, 2.0  # of the differences between two measurements of the same lines
 WARMUP = 2
+DISTURBED_WARMUP, DISTURBED_ACCESSES = 256, 1 << 16
+"""Laps and accesses of warm-up, at most, where other processes use the GPU: until their pages are evicted."""
 LAPS = 5
 MAX_ATTEMPTS = 6  # at a decision, each with twice the laps
 PROBES = 7  # sizes tried at once between one that fits and one that does not
@@ -47,6 +49,7 @@ class PageAccesses:
         self._differences: list[float] = []
         self._shuffles = count(1)
         self._sm: int | None = None
+        self._is_disturbed = False
 
     def penalties(self, chains: Sequence[Pages], laps: int = LAPS) -> Ask[list[Penalties]]:
         """Penalties of chains over these pages in random order."""
@@ -140,7 +143,7 @@ class PageAccesses:
             # grows, so the first chase reaches as far as any.
             last = memory_limit(self.bench) // self.spacing - 1
             (trace,) = yield [self._chase(self._offsets(np.unique([*new[:PROBE_PAGES], last])), LAPS)]
-            self._sm = trace.context.sm
+            self._sm, self._is_disturbed = trace.context.sm, OTHER_PROCESSES in trace.context.notes
         rng = self.bench.rng("alone", self.spacing, len(self._base_cycles))
         parts = np.array_split(new, -(-new.size // MAX_BASE_LINES))
         orders = [np.concatenate([rng.permutation(part) for part in parts]) for _ in range(2)]
@@ -168,7 +171,8 @@ class PageAccesses:
 
     def _chase(self, offsets: NDArray[np.int64], laps: int, repetition: int = 0) -> Chase:
         order, repetition = Explicit(offsets), self.repetition + repetition
-        chase = partial(Chase, path=PATH, order=order, timing=Timing.EACH, warmup=WARMUP, laps=laps, alone=True)
+        warmup = max(WARMUP, min(DISTURBED_WARMUP, DISTURBED_ACCESSES // order.count)) if self._is_disturbed else WARMUP
+        chase = partial(Chase, path=PATH, order=order, timing=Timing.EACH, warmup=warmup, laps=laps, alone=True)
         return chase(sm=self._sm, repetition=repetition)
 
 
