@@ -37,6 +37,23 @@ def test_what_fits_together_is_no_contradiction():
 
 
 @pytest.mark.parametrize(
+    ("changes", "contradicted"),
+    [
+        ({"l1.replacement_policy": "lru"}, True),
+        ({"l1.replacement_policy": None}, False),  # explains it: the closest policy was simulated
+        ({"l1.replacement_policy": None, "l1.sets": None}, True),  # the sets were not checked either
+    ],
+)
+def test_wrong_predictions_contradict_the_geometry_unless_the_policy_explains_them(changes, contradicted):
+    assert bool(found(changes, [Agreement("l1", 0.9, 1.0)])) == contradicted
+
+
+def test_more_tags_than_room_are_no_contradiction_where_accesses_are_predicted_with_them():
+    tags = {"l1.capacity": 12 * KIB}
+    assert found(tags, [Agreement("l1", 1.0, 1.0)]) == [] != found(tags)
+
+
+@pytest.mark.parametrize(
     ("changes", "about"),
     [
         ({"l1.line_size": 256}, "l1.line_size"),

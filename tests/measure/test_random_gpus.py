@@ -9,7 +9,7 @@ from gpudissect.device.simulated.random_gpu import random_gpu
 from gpudissect.estimate import Status
 from gpudissect.measure.cache.infer_residency import Fit
 from gpudissect.measure.cache.residency_probe import ResidencyTest
-from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL
+from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL
 from gpudissect.measure.tlb.plan_sets import probability_to_fit
 from gpudissect.survey.run import OTHERS_USED_IT, run_survey
 from gpudissect.workload import Explicit
@@ -37,6 +37,28 @@ def test_sets_and_room_are_found_where_there_is_room_for_less_than_the_tags(seed
         cache.ways if len(set(cache.ways)) > 1 else cache.ways[0]
     )
     assert found["l1", "capacity"].value == cache.capacity < sum(cache.ways) * cache.line
+
+
+def test_ways_of_one_set_are_a_bound_where_more_lines_are_resident_if_each_was_used_once():
+    found = estimates(random_gpu(1800420), ["sets.l1"], 1800420)["l1", "ways"]
+    assert (found.value, found.low, found.high) == (10, 10, None)
+
+
+def test_a_policy_that_predicts_too_little_of_one_set_is_not_certain():
+    """BIP, whose insertions are random: LIP predicts 98.85 % of the accesses."""
+    found = estimates(random_gpu(1800336), ["policy.texture"], 1800336)["texture", "replacement_policy"]
+    assert (found.value, found.confidence) == ("lip", CONFLICTED)
+
+
+def test_pages_of_other_processes_halve_no_page_of_a_tlb():
+    found = estimates(random_gpu(1800266), ["tlb.tlb_l1"], 1800266)
+    assert (found["tlb_l1", "page_size"].value, found["tlb_l1", "entries"].value) == (2 << 20, 33)
+
+
+def test_ways_of_one_measured_set_are_doubtful():
+    """A TLB of four sets, of which one has another way."""
+    found = estimates(random_gpu(1600201), ["sets.tlb_l2"], 1600201)
+    assert found["tlb_l2", "ways"].confidence == DOUBTFUL
 
 
 def test_lines_of_other_processes_take_no_way_from_the_sets_of_the_l2():
