@@ -68,7 +68,7 @@ def page(rows: Sequence[Row]) -> str:
         f"{counts['none']} without an answer.",
         f"- GPUs with a wrong answer at {HIGH_CONFIDENCE} or more: {sum(bool(row.wrong) for row in rows)}.",
         f"- Failed experiments: {sum(len(row.failures) for row in rows)}.",
-        "- These GPUs revealed three errors, since corrected: the last three [answers with too much confidence]"
+        "- These GPUs revealed three errors, since corrected: [answers with too much confidence]"
         "(what-we-got-wrong.md#answers-with-too-much-confidence).",
         "",
         f"## Wrong answers at {HIGH_CONFIDENCE} or more",

@@ -191,11 +191,16 @@ def test_no_module_is_imported_from_the_working_folder(tmp_path):
     assert not (tmp_path / "was_run").exists()
 
 
-def test_a_recorded_kernel_is_explained_in_less_than_a_gigabyte(tmp_path):
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
+def test_a_recorded_kernel_is_explained_in_less_than_a_gigabyte():
+    """By its own account: what the system reports of a child includes the parent that it was copied from."""
+    code = """if True:
+        import atexit, runpy, sys
+        atexit.register(lambda: sys.stderr.write(open("/proc/self/status").read()))
+        runpy.run_module("gpudissect", run_name="__main__")"""
     recording = ROOT / "tests" / "recordings" / "kernels" / "h200" / "attention.json"
-    command = [*COMMAND, "explain", str(recording), "--machine", str(ROOT / "docs" / "results" / "h200.json")]
-    with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL) as process:
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
-    assert usage.ru_maxrss * 1024 < 1e9
+    machine = ROOT / "docs" / "results" / "h200.json"
+    command = [sys.executable, "-c", code, "explain", str(recording), "--machine", str(machine)]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    (peak,) = (line.split()[1] for line in done.stderr.splitlines() if line.startswith("VmHWM:"))
+    assert int(peak) << 10 < 1e9

@@ -13,6 +13,7 @@ from gpudissect.units import format_bytes
 from gpudissect.vocabulary import PATHS, TLBS
 
 MAX_PREDICTION_SHORTFALL = 0.05  # of the agreement below what is possible
+MAX_POLICY_SHORTFALL = 0.1  # the same, if the policy is not known and the closest was simulated
 MAX_SIZE_RATIO = 1.07  # of sets x ways x line size, or of the L2 size that the driver states, to the capacity
 MAX_LATENCY_RATIO = 1.25  # of hit latency + miss penalty to the hit latency of the L2, or the reverse
 MIN_REACH = 4 << 20  # bytes of the first TLB, over which first accesses to near and far lines are timed
@@ -100,7 +101,8 @@ def contradictions(
             what = f"{each.element}: {each.share:.1%} of random accesses predicted, {each.possible:.1%} possible"
             advice = "sets, index function or policy may be wrong: look at their evidence"
             sets, policy = (numbers.findings.get((each.element, name)) for name in ("sets", "replacement_policy"))
-            if not (sets and sets[0] is not None and policy and policy[0] is None):  # an unknown policy explains it
+            is_policy_unknown = sets and sets[0] is not None and policy and policy[0] is None
+            if not is_policy_unknown or each.possible - each.share > MAX_POLICY_SHORTFALL:
                 yield Contradiction(what, _names(each.element, *GEOMETRY), advice)
     for element in dict.fromkeys(element for element, _ in findings):
         product, capacity = numbers.product(element), numbers.interval(element, "capacity")
