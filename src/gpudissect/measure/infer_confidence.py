@@ -2,11 +2,11 @@
 
 Where they do (line size: a likelihood ratio) that number is reported, never above `EXACT`. The others are these: the
 share of correct answers of each kind on random simulated GPUs, seeds 120000 to 120419, 140000 to 140499, 150000 to
-150325, 160000 to 160309, 170000 to 170499, 1600000 to
-1600239 and 1700000 to 1700499 of `validation/calibrate.py`. docs/calibration.md checks them on GPUs that
-were not counted. For a real GPU they are valid as far as it resembles these; whether it does is measured by how well
-its accesses are predicted (`prediction`). Those of throughput are compared with random simulated SMs by
-`validation/calibrate_throughput.py`; the counts below are of its seeds 3000 to 3089.
+150325, 160000 to 160309, 170000 to 170499, 1600000 to 1600239, 1700000 to 1700499 and 1800000 to 1800469 of
+`validation/calibrate.py`. docs/calibration.md checks them on GPUs that were not counted. For a real GPU they are valid
+as far as it resembles these; whether it does is measured by how well its accesses are predicted (`prediction`). Those of
+throughput are compared with random simulated SMs by `validation/calibrate_throughput.py`; the counts below are of its
+seeds 3000 to 3089.
 """
 
 EXACT = 0.9998  # a size to the byte: all larger footprints miss in every lap, no smaller one; the residency agrees
@@ -14,7 +14,7 @@ LATENCY = 0.9998  # a latency within its bracket
 BRACKETED = 0.999  # a size only bracketed, or a line that could not be made to miss: 2651 of 2655
 CONFLICTED = 0.95
 """A size where conflicts begin with more lines resident, of one partition, of a cache of unknown line size, or of a TLB
-that may hold more; a TLB's random policy, and one that other processes disturb: 113 of 117 (seeds 1800000 to 1800469).
+that may hold more; a random policy of a TLB, and any that other processes disturb: 113 of 117.
 """
 UNTRIED = 0.9  # what random GPUs do not model (code, partitions by SM) or was not calibrated on them: set by hand
 DOUBTFUL = 0.5  # what some evidence contradicts
