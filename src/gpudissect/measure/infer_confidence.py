@@ -4,9 +4,9 @@ Where they do (line size: a likelihood ratio) that number is reported, never abo
 share of correct answers of each kind on random simulated GPUs, seeds 120000 to 120419, 140000 to 140499, 150000 to
 150325, 160000 to 160309, 170000 to 170499, 1600000 to 1600239, 1700000 to 1700499 and 1800000 to 1800469 of
 `validation/calibrate.py`. docs/calibration.md checks them on GPUs that were not counted. For a real GPU they are valid
-as far as it resembles these; whether it does is measured by how well its accesses are predicted (`prediction`). Those of
-throughput are compared with random simulated SMs by `validation/calibrate_throughput.py`; the counts below are of its
-seeds 3000 to 3089.
+as far as it resembles these; whether it does is measured by how well its accesses are predicted (`prediction`). The
+confidences of throughput are compared with random simulated SMs by `validation/calibrate_throughput.py`; the counts
+below are of its seeds 3000 to 3089.
 """
 
 EXACT = 0.9998  # a size to the byte: all larger footprints miss in every lap, no smaller one; the residency agrees
