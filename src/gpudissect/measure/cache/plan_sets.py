@@ -72,15 +72,15 @@ def sets_plan(element: str, bench: Bench, known: Known) -> Plan:
     level = level_of(element, known)
     if level is None:
         return absent(element, known, *ATTRIBUTES)
-    lines, capacity = known[lines_of(element)], known[capacity_of(element)]
-    if lines is None or capacity is None or level.bounds is None or level.far_partition is not None:
+    lines, size = known[lines_of(element)], known[capacity_of(element)]
+    if lines is None or size is None or level.bounds is None or level.far_partition is not None:
         reason = "its capacity is only known as a range, so its sets cannot be tested"
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
     if level.fetch.ahead is not None and level.fetch.ahead >= lines.line:
         reason = "a miss also fetches the next lines, which compete with those under test"
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
-    count = capacity // lines.line
-    span = min(bench.info.limit(level.path), max(MIN_INDEX_SPAN, 1 << (4 * capacity - 1).bit_length())) // lines.line
+    count = size // lines.line
+    span = min(bench.info.limit(level.path), max(MIN_INDEX_SPAN, 1 << (4 * size - 1).bit_length())) // lines.line
     if count > MAX_LINES:
         reason = f"{count} lines are too many for group tests (up to {MAX_LINES})"
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
@@ -93,19 +93,15 @@ def sets_plan(element: str, bench: Bench, known: Known) -> Plan:
         test = ResidencyTest(level, control, MIN_ACCESSES, max(ACCESSES_PER_LINE * count, MIN_MAX_ACCESSES))
         structure = yield from _Finder(ConflictTests(test, lines.line, attempt_bench), count, span).structure()
         if isinstance(structure, Structure):
-            revised: tuple[Estimate, ...] = ()
-            ways = sum(structure.ways)
-            # With near and far lines, what fits may be one partition of the cache.
-            if ways != count and level.home_partition is None:
-                capacity_estimate, structure = yield from capacity_from_sets(
-                    structure, count, lines, test, attempt_bench
-                )
-                revised = (capacity_estimate,)
             estimates = _estimates(element, structure, count)
+            # With near and far lines, what fits may be one partition of the cache.
+            if sum(structure.ways) != count and level.home_partition is None:
+                capacity, structure = yield from capacity_from_sets(structure, count, lines, test, attempt_bench)
+                return Outcome((*estimates, capacity), structure)
             if len(structure.ways) == 1 and (yield from _has_more_tags(structure, test, attempt_bench)):
                 caveats = (*estimates[1].caveats, "more lines are resident if each was used once")
                 estimates = (estimates[0], replace(estimates[1], high=None, caveats=caveats), estimates[2])
-            return Outcome((*estimates, *revised), structure)
+            return Outcome(estimates, structure)
     fields = {"method": METHOD, "evidence": test.evidence}
     return Outcome(without(Status.AMBIGUOUS, element, str(structure), *ATTRIBUTES, **fields))
 
