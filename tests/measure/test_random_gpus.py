@@ -55,6 +55,14 @@ def test_pages_of_other_processes_halve_no_page_of_a_tlb():
     assert (found["tlb_l1", "page_size"].value, found["tlb_l1", "entries"].value) == (2 << 20, 33)
 
 
+@pytest.mark.parametrize("seed", [1700151, 1800453])
+def test_pages_of_a_tlb_whose_sets_contradict_them_are_doubtful(seed):
+    """Each page was taken for two entries of half its size."""
+    found = estimates(random_gpu(seed), ["sets.tlb_l2"], seed)
+    assert found["tlb_l2", "sets"].status is Status.AMBIGUOUS
+    assert found["tlb_l2", "page_size"].confidence == found["tlb_l2", "entries"].confidence == DOUBTFUL
+
+
 def test_ways_of_one_measured_set_are_doubtful():
     """A TLB of four sets, of which one has another way."""
     found = estimates(random_gpu(1600201), ["sets.tlb_l2"], 1600201)

@@ -61,11 +61,12 @@ def tlb_sets_plan(element: str, bench: Bench, known: Known) -> Plan:
             return Outcome(_estimates(element, sets, level), sets)
         ways = yield from search.one_set(0)
         again = yield from search.one_set(1)
-        if again != ways:
-            raise Undecided(f"scattered pages conflict as in a set of {ways} ways, others as in one of {again}")
     except Undecided as undecided:
         unknown = without(Status.AMBIGUOUS, element, str(undecided), *ATTRIBUTES)
-        return Outcome((*unknown, *(_doubtful(element, level) if level.entries <= MAX_EXACT_ENTRIES else ())))
+        return Outcome((*unknown, *_doubtful(element, level)))
+    if again != ways:
+        reason = f"scattered pages conflict as in a set of {ways} ways, others as in one of {again}"
+        return Outcome(without(Status.AMBIGUOUS, element, reason, *ATTRIBUTES))
     return Outcome(_estimates_of_one(element, ways, level, search.evidence))
 
 
@@ -192,13 +193,16 @@ def _estimates(element: str, sets: TlbSets, level: TlbLevel) -> tuple[Estimate, 
 
 
 def _doubtful(element: str, level: TlbLevel) -> tuple[Estimate, ...]:
-    """The consecutive pages that fit, where it is not known whether one set is full before others."""
+    """What was found without the sets: they may be unequal, or the pages be others."""
     caveat = "its sets could not be separated: if they are unequal, it holds more than consecutive pages show"
-    values = {"entries": level.entries, "reach": level.entries * level.page_size}
-    return tuple(
-        found(element, attribute, value, value, value, DOUBTFUL, CONSECUTIVE_METHOD, level.evidence, (caveat,))
-        for attribute, value in values.items()
-    )
+    values = {"entries": level.entries, "page_size": level.page_size, "reach": level.entries * level.page_size}
+    fields = DOUBTFUL, CONSECUTIVE_METHOD, level.evidence, (caveat,)
+
+    def estimate(attribute: str, value: int) -> Estimate:
+        end = value if level.entries <= MAX_EXACT_ENTRIES or attribute == "page_size" else None
+        return found(element, attribute, value, end, end, *fields)
+
+    return tuple(estimate(*each) for each in values.items())
 
 
 def _overflow_caveat(sets: TlbSets, entries: int) -> tuple[str, ...]:
@@ -246,7 +250,11 @@ def _estimates_of_one(element: str, ways: int, level: TlbLevel, evidence: tuple[
 
 EXPERIMENTS = tuple(
     Experiment(
-        tlb_sets_of(tlb), partial(tlb_sets_plan, tlb), ATTRIBUTES, (tlb_of(tlb),), (f"{tlb}.entries", f"{tlb}.reach")
+        tlb_sets_of(tlb),
+        partial(tlb_sets_plan, tlb),
+        ATTRIBUTES,
+        (tlb_of(tlb),),
+        (f"{tlb}.entries", f"{tlb}.page_size", f"{tlb}.reach"),
     )
     for tlb in TLBS
 )
