@@ -13,7 +13,7 @@ from gpudissect.measure.plan import Bench
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Explicit, Path, Sequential
 from tests.support.driving import outcome
-from tests.support.one_cache import level
+from tests.support.one_cache import HIT, MISS, ScriptedGpu, level
 
 
 class KnownConflicts(ConflictTests):
@@ -47,6 +47,23 @@ def test_exactly_the_overfull_set_is_left(ways, seed):
     found = outcome(conflicts.minimal_conflict(lines), None)
     assert found.tolist() == np.flatnonzero(set_of[: end + 1] == set_of[end]).tolist()
     assert conflicts.tests < 150 + 12 * (ways[set_of[end]] + 1) * max(1.0, np.log2(lines.size))
+
+
+@pytest.mark.parametrize(("missing", "tests"), [(17, 60), (2, 2000)])
+def test_of_many_lines_those_that_miss_again_and_again_are_tried_first(missing, tests):
+    """With LRU insertion only two lines of a set miss: then all lines are tried."""
+    lines = np.random.default_rng(5).permutation(8000)
+    set_of, ways = np.where(np.arange(8000) < 17, 0, 1), np.array([16, 8000])
+
+    def cycles(chase, rng, shape):
+        line = chase.order.offsets() // 32
+        share = np.where(line < missing, 0.2, 0.001)
+        return np.where(rng.random(shape) < share, MISS, HIT)
+
+    conflicts = KnownConflicts(set_of, ways, 0)
+    found = outcome(conflicts.minimal_conflict(lines), ScriptedGpu(cycles))
+    assert found.tolist() == list(range(17))
+    assert conflicts.tests <= tests
 
 
 def test_lines_that_overflow_two_sets_are_inconclusive():

@@ -27,6 +27,7 @@ from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.cache.plan_levels import absent, for_each_cache, level_of, levels_of
 from gpudissect.measure.cache.plan_line import lines_of
 from gpudissect.measure.cache.residency_probe import (
+    MIN_MANY_LINES,
     ConflictTests,
     Inconclusive,
     ResidencyTest,
@@ -48,7 +49,7 @@ CHECKS = 12  # of a candidate, each on other lines
 MIN_ACCESSES = 256  # of small chains at first: there are thousands of them
 ACCESSES_PER_LINE, MIN_MAX_ACCESSES = 10_000, 1 << 26
 """Accesses of all tests of a cache, at most. Random GPUs took up to 5,500 for each line, without other users."""
-MAX_SIZES_PER_BATCH = 15
+MAX_SIZES_PER_BATCH, MAX_LONG_SIZES = 15, 2  # of long chains few: an access to each line costs more than a batch
 LINES_PER_SET = 4  # of a block, about
 MIN_BLOCK_LINES, MAX_BLOCK_BITS = 512, 14  # in too small a block a set has no line, or no period
 MIN_PERIOD_MEMBERS = 3  # lines of a set in a block; with fewer its period may be longer than the block
@@ -198,7 +199,8 @@ class _Finder:
     def _shortest_overflow(self, lines: Array) -> Ask[Array]:
         """The shortest prefix of `lines` that does not fit."""
         low, high = 0, lines.size
-        while sizes := probe_sizes(low, high, 1, MAX_SIZES_PER_BATCH):
+        count = MAX_LONG_SIZES if lines.size >= MIN_MANY_LINES else MAX_SIZES_PER_BATCH
+        while sizes := probe_sizes(low, high, 1, count):
             fits = yield from self.tests.fit([lines[:size] for size in sizes])
             high = min([high, *(size for size, fit in zip(sizes, fits, strict=True) if not fit)])
             low = max([low, *(size for size, fit in zip(sizes, fits, strict=True) if fit and size < high)])

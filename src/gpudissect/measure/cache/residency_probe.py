@@ -33,6 +33,8 @@ COUNT_ROUNDS_LONG = 2  # ... after this many rounds
 LINE_LAPS, LINE_ROUNDS = 16, 5
 CONTROL_REPETITION = 1000
 FIRST_GROUPS = 64
+MIN_MANY_LINES, MANY_LAPS = 4096, 128  # of a chain whose misses show the conflict
+MISSED_AGAIN = 0.02  # of the laps: a line that is only misread misses in fewer
 DISTANCES = (1, 2, 3, 4, 5, 7, 8, 16, 32)  # in lines: multiples of the number of sets, where there are few
 RANDOM_GROUPS, MAX_RANDOM_LINES = 256, 1 << 20  # of as many lines as a cache of one set has ways; lines in all
 WAYS_LAPS, MAX_WAYS_STEPS, MAX_RECORDS = 4, 64, 1 << 22
@@ -240,12 +242,26 @@ class ConflictTests:
             return True
         return all(fits[: len(distances)]) and fits.count(False) <= 1
 
+    def conflicting(self, lines: Array) -> Ask[Array]:
+        """Of many `lines` those that miss again and again, if they do not fit by themselves; else all."""
+        if not MIN_MANY_LINES <= lines.size < LONG_CHAIN_LINES.stop:
+            return lines
+        order, bounds = self.chain(lines), self.test.level.bounds
+        assert bounds is not None  # or nothing could have been counted
+        chase = self.test.chase(order, 0, laps := min(MANY_LAPS, MAX_RECORDS // order.count))
+        (trace,) = yield [replace(chase, timing=Timing.EACH, bounds=None)]
+        missed = (classify(trace.cycles, bounds) == MISS).reshape(-1, order.count).sum(axis=0)
+        again = order.offsets()[missed > MISSED_AGAIN * laps] // self.line
+        if again.size < 2 or again.size > lines.size // 4 or (yield from self.fit([again]))[0]:
+            return lines
+        return np.asarray(again, dtype=np.int64)
+
     def minimal_conflict(self, lines: Array) -> Ask[Array]:
         """The lines of the one set that gets one line too many; sorted. `lines` must overflow one set by one line.
 
         One group after another is left out: what fits without a group needs it.
         """
-        groups = FIRST_GROUPS
+        groups, lines = FIRST_GROUPS, (yield from self.conflicting(lines))
         while True:
             if lines.size < 2:
                 raise Inconclusive("even a single line does not fit")
