@@ -57,10 +57,8 @@ def _by_residency(element: str, structure: Structure, count: int, lines: Lines) 
     """
     ways, resident = sum(structure.ways), lines.resident
     if resident is None:  # nor is the line size known: the ways are those of what takes its place
-        size, caveat = (
-            count * structure.line,
-            f"{ways} lines fit if they are spread over all sets, {count} consecutive ones",
-        )
+        size = count * structure.line
+        caveat = f"{ways} lines fit if they are spread over all sets, {count} consecutive ones"
         return found(element, "capacity", size, size, size, DOUBTFUL, CAPACITY_METHOD, structure.evidence, (caveat,))
     matches_ways, matches_piece = (
         abs(resident.elements - total) <= 3 * resident.error + SIZE_TOLERANCE * total for total in (ways, count)
@@ -121,8 +119,7 @@ def _test_piece(capacity: Estimate, count: int, line: int, test: ResidencyTest, 
     evidence = (*capacity.evidence, *evidence)
     low_bytes = low * line if low else capacity.low
     confidence = capacity.confidence if low else DOUBTFUL
-    revised = replace(capacity, value=value, low=low_bytes, confidence=confidence, caveats=caveats, evidence=evidence)
-    return revised
+    return replace(capacity, value=value, low=low_bytes, confidence=confidence, caveats=caveats, evidence=evidence)
 
 
 def _fits_in_all_laps(

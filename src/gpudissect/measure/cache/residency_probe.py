@@ -34,7 +34,7 @@ LINE_LAPS, LINE_ROUNDS = 16, 5
 CONTROL_REPETITION = 1000
 FIRST_GROUPS = 64
 MIN_MANY_LINES, MANY_LAPS = 4096, 128  # of a chain whose misses show the conflict
-MISSED_AGAIN = 0.02  # of the laps: a line that is only misread misses in fewer
+MIN_MISSING_SHARE = 0.02  # of the laps: a line that is only misread misses in fewer
 DISTANCES = (1, 2, 3, 4, 5, 7, 8, 16, 32)  # in lines: multiples of the number of sets, where there are few
 RANDOM_GROUPS, MAX_RANDOM_LINES = 256, 1 << 20  # of as many lines as a cache of one set has ways; lines in all
 WAYS_LAPS, MAX_WAYS_STEPS, MAX_RECORDS = 4, 64, 1 << 22
@@ -251,7 +251,7 @@ class ConflictTests:
         chase = self.test.chase(order, 0, laps := min(MANY_LAPS, MAX_RECORDS // order.count))
         (trace,) = yield [replace(chase, timing=Timing.EACH, bounds=None)]
         missed = (classify(trace.cycles, bounds) == MISS).reshape(-1, order.count).sum(axis=0)
-        again = order.offsets()[missed > MISSED_AGAIN * laps] // self.line
+        again = order.offsets()[missed > MIN_MISSING_SHARE * laps] // self.line
         if again.size < 2 or again.size > lines.size // 4 or (yield from self.fit([again]))[0]:
             return lines
         return np.asarray(again, dtype=np.int64)
