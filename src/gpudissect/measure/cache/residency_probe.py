@@ -33,7 +33,7 @@ COUNT_ROUNDS_LONG = 2  # ... after this many rounds
 LINE_LAPS, LINE_ROUNDS = 16, 5
 CONTROL_REPETITION = 1000
 FIRST_GROUPS = 64
-MIN_MANY_LINES, MANY_LAPS = 4096, 128  # of a chain whose misses show the conflict
+MIN_MANY_LINES, CONFLICT_LAPS = 4096, 128  # of a chain whose misses show the conflict
 MIN_MISSING_SHARE = 0.02  # of the laps: a line that is only misread misses in fewer
 DISTANCES = (1, 2, 3, 4, 5, 7, 8, 16, 32)  # in lines: multiples of the number of sets, where there are few
 RANDOM_GROUPS, MAX_RANDOM_LINES = 256, 1 << 20  # of as many lines as a cache of one set has ways; lines in all
@@ -248,7 +248,7 @@ class ConflictTests:
             return lines
         order, bounds = self.chain(lines), self.test.level.bounds
         assert bounds is not None  # or nothing could have been counted
-        chase = self.test.chase(order, 0, laps := min(MANY_LAPS, MAX_RECORDS // order.count))
+        chase = self.test.chase(order, 0, laps := min(CONFLICT_LAPS, MAX_RECORDS // order.count))
         (trace,) = yield [replace(chase, timing=Timing.EACH, bounds=None)]
         missed = (classify(trace.cycles, bounds) == MISS).reshape(-1, order.count).sum(axis=0)
         again = order.offsets()[missed > MIN_MISSING_SHARE * laps] // self.line
