@@ -13,6 +13,7 @@ from gpudissect.measure.infer_contradictions import Agreement, contradictions, p
 from gpudissect.results.compare import Outcome, Row, common_keys, compare, letter
 from gpudissect.results.model import Finding, Result
 from gpudissect.results.verdict import Verdict
+from gpudissect.trace import OTHER_PROCESSES
 
 MAX_ABOVE_STATED = 1.002  # an H100 that states 1980 MHz ran at 1995 MHz in some runs
 MAX_CLOCK_SPREAD = 0.03  # of the median; beyond, cycles of memory are not those of one clock
@@ -87,7 +88,7 @@ def _check_run(result: Result) -> Iterator[Concern]:
     if reasons := [text for text in notes.get("throttling", ()) if text.lower() not in _NOTHING]:
         advice = "let the GPU cool, or lock its clock below the limit (nvidia-smi -lgc), then run again"
         yield _unstable(f"the GPU was throttled: {'; '.join(reasons)}", advice)
-    if processes := [text for text in notes.get("other_processes", ()) if text.lower() not in _NOTHING]:
+    if processes := [text for text in notes.get(OTHER_PROCESSES, ()) if text.lower() not in _NOTHING]:
         yield _unstable(f"other processes used the GPU: {'; '.join(processes)}", "run when the GPU is free")
     if result.options.quick:
         yield _note("quick run: long experiments were skipped", f"run {command} without --quick")

@@ -11,7 +11,7 @@ import numpy as np
 from gpudissect.estimate import Estimate
 from gpudissect.measure.access_patterns import footprint
 from gpudissect.measure.cache.infer_policy import HIT, UNKNOWN, classify
-from gpudissect.measure.cache.infer_residency import SIZE_TOLERANCE, Fit, excess_fit, probe_sizes
+from gpudissect.measure.cache.infer_residency import SIZE_TOLERANCE, Fit, excess_fit, narrowed, probe_sizes
 from gpudissect.measure.cache.infer_structure import Structure
 from gpudissect.measure.cache.plan_line import Lines, recount_lines
 from gpudissect.measure.cache.residency_probe import ResidencyTest
@@ -26,7 +26,6 @@ ALL_WAYS_METHOD = "ways of all sets, whose lines stay resident together"
 ROOM_METHOD = "most lines that stay resident together, none of them too many for its set"
 PIECE_SIZES, PIECE_ACCESSES = 4, 1 << 17  # contiguous sizes up to the largest that fits, tested again; accesses to each
 ROOM_ACCESSES = (PIECE_ACCESSES, 1 << 20, 1 << 22)  # the same, more until all are decided
-MAX_SIZES_PER_BATCH = 15
 MIN_FIRST_USES, MIN_MANY_HITS, MAX_FEW_HITS = 64, 0.9, 0.7  # lines that may be missing; share that hits
 
 
@@ -113,13 +112,11 @@ def _test_piece(capacity: Estimate, count: int, line: int, test: ResidencyTest, 
     if fits[0] is Fit.UNDECIDED:
         return replace(capacity, confidence=CONFLICTED)
     low = max((size for size, fit in zip(sizes, fits, strict=True) if fit is Fit.FITS), default=0)
-    is_piece = capacity.value == count * line
-    value = low * line if is_piece and low else capacity.value
     caveats = (*capacity.caveats, f"some of {laps} laps over {format_bytes(count * line)} have misses")
-    evidence = (*capacity.evidence, *evidence)
-    low_bytes = low * line if low else capacity.low
-    confidence = capacity.confidence if low else DOUBTFUL
-    return replace(capacity, value=value, low=low_bytes, confidence=confidence, caveats=caveats, evidence=evidence)
+    revised = replace(capacity, caveats=caveats, evidence=(*capacity.evidence, *evidence))
+    if not low:
+        return replace(revised, confidence=DOUBTFUL)
+    return replace(revised, value=low * line if capacity.value == count * line else capacity.value, low=low * line)
 
 
 def _fits_in_all_laps(
@@ -144,12 +141,11 @@ def _test_room(
     rng, line = bench.rng("room", capacity.element), structure.line
     lines, earlier = rng.permutation(structure.sample(structure.ways, rng)) * line, len(test.evidence)
     low, high = int(capacity.low or 0) // line, lines.size + 1
-    while sizes := probe_sizes(low, high, 1, MAX_SIZES_PER_BATCH):
+    while sizes := probe_sizes(low, high, 1):
         fits = dict(zip(sizes, (yield from test.decide([Explicit(lines[:size]) for size in sizes])), strict=True))
         if Fit.UNDECIDED in fits.values():
             return capacity, structure
-        high = min([high, *(size for size in sizes if fits[size] is Fit.OVERFLOWS)])
-        low = max([low, *(size for size in sizes if fits[size] is Fit.FITS and size < high)])
+        low, high = narrowed(low, high, {size: fit is Fit.FITS for size, fit in fits.items()})
     sizes = [max(1, low - i) for i in range(PIECE_SIZES)]
     orders = [Explicit(lines[:size]) for size in sizes]
     control = Explicit(lines[: max(1, low // 2)])
@@ -186,5 +182,5 @@ def holds_more_used_once(
     outcomes = np.concatenate([classify(trace.cycles[:first], bounds) for trace in traces])
     known = outcomes[outcomes != UNKNOWN]
     hits = np.count_nonzero(known == HIT) / max(1, known.size)
-    halves = True if hits >= MIN_MANY_HITS else False if hits <= MAX_FEW_HITS else None
-    return halves, tuple(trace.workload for trace in traces)
+    is_unclear = MAX_FEW_HITS < hits < MIN_MANY_HITS
+    return None if is_unclear else hits >= MIN_MANY_HITS, tuple(trace.workload for trace in traces)

@@ -15,6 +15,7 @@ probability (lines the cache holds) / M, whatever the policy, the index function
 probed twice, so with one probe for d elements the share is too low by the factor 1 + (1 - share) / d: corrected.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from math import lgamma, log, log1p
@@ -35,6 +36,7 @@ MIN_KNOWN_SHARE = 0.5  # of the accesses of a chain
 EXCESSES = np.array((1, 2, 4, 8, 16, 32, 64, 256, 1024, 4096, 65536))[:, None, None]
 """True misses per lap that are considered, shape (excesses, 1, 1)."""
 MAX_OVERFLOW_LINES = 64  # of a set that overflows, which share its misses
+MAX_SIZES_PER_BATCH = 15
 SIZE_TOLERANCE = 0.03  # random lines leave some sets unfilled, and other data than the chain takes some lines
 
 
@@ -132,11 +134,17 @@ def decide_by_line(misses: Array, laps: int) -> Fit:
     return _verdict(overflow_log_odds_by_line(misses, laps))
 
 
-def probe_sizes(low: int, high: int, step: int, max_count: int) -> list[int]:
+def probe_sizes(low: int, high: int, step: int, max_count: int = MAX_SIZES_PER_BATCH) -> list[int]:
     """Up to `max_count` multiples of `step` strictly between `low` (fits) and `high` (overflows), evenly spread."""
     first, inner = low // step, high // step - low // step - 1
     count = max(0, min(inner, max_count))
     return [step * (first + (i + 1) * (inner + 1) // (count + 1)) for i in range(count)]
+
+
+def narrowed(low: int, high: int, fits: Mapping[int, bool]) -> tuple[int, int]:
+    """The largest size that fits and the smallest that does not, after tests of sizes between `low` and `high`."""
+    high = min([high, *(size for size, fit in fits.items() if not fit)])
+    return max([low, *(size for size, fit in fits.items() if fit and size < high)]), high
 
 
 @dataclass(frozen=True)

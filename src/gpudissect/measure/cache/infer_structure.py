@@ -9,7 +9,7 @@ numbers, not bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -40,8 +40,8 @@ class Structure:
 
     def cache(self, fetch: int, policy: Policy) -> Cache:
         """The cache with this policy, of which a miss fetches `fetch` bytes; its room only where that is simulated."""
-        room = self.room if policy.kind in ROOM_POLICIES else None
-        return Cache(self.ways, self.line, fetch, self.index, policy, room=room)
+        cache = Cache(self.ways, self.line, fetch, self.index, policy)
+        return replace(cache, room=self.room) if policy.kind in ROOM_POLICIES else cache
 
     @cached_property
     def _lines_by_set(self) -> LinesBySet:

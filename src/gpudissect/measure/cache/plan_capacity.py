@@ -14,7 +14,15 @@ from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.access_patterns import ELEMENTS_PER_PROBE, Blocks, footprint, probed_chain
 from gpudissect.measure.cache.infer_l2_partitions import partition_count
 from gpudissect.measure.cache.infer_level import FarPartition, Level
-from gpudissect.measure.cache.infer_residency import SIZE_TOLERANCE, Fit, ResidentBytes, partition_sizes, probe_sizes
+from gpudissect.measure.cache.infer_residency import (
+    MAX_SIZES_PER_BATCH,
+    SIZE_TOLERANCE,
+    Fit,
+    ResidentBytes,
+    narrowed,
+    partition_sizes,
+    probe_sizes,
+)
 from gpudissect.measure.cache.plan_levels import (
     L2,
     NO_FAR_PARTITION,
@@ -35,7 +43,6 @@ from gpudissect.simulation.cache.geometry import PARTITION_COUNT
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Shuffled, Timing
 
-MAX_SIZES_PER_BATCH = 15  # where chains need not run alone
 FILLED_SHARE = 0.9  # of the L2, where hits are timed again
 CAVEAT_LATENCY_RATIO = 1.1  # relative to a small footprint
 OVERSUBSCRIPTION = 3  # footprint of random lines, relative to one that overflows the near partition
@@ -73,8 +80,7 @@ def capacity_plan(element: str, bench: Bench, known: Known) -> Plan:
             reason = f"between {format_bytes(low)} and {format_bytes(high)} misses are too few or too unclear to decide"
             fields = {"low": low, "high": high, "method": METHOD, "evidence": search.evidence}
             return Outcome(without(Status.AMBIGUOUS, element, reason, "capacity", **fields), series=(search.series,))
-        high = min([high, *(size for size in sizes if fits[size] is Fit.OVERFLOWS)])
-        low = max([low, *(size for size in sizes if fits[size] is Fit.FITS and size < high)])
+        low, high = narrowed(low, high, {size: fit is Fit.FITS for size, fit in fits.items()})
     capacity = _add_stated_size(_cross_checked(level, low, lines, search.evidence), bench)
     return Outcome((capacity,), low, (search.series,))
 

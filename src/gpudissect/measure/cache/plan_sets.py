@@ -14,7 +14,7 @@ import numpy as np
 from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.measure.access_patterns import footprint
 from gpudissect.measure.cache.capacity_from_sets import capacity_from_sets, holds_more_used_once
-from gpudissect.measure.cache.infer_residency import probe_sizes
+from gpudissect.measure.cache.infer_residency import MAX_SIZES_PER_BATCH, narrowed, probe_sizes
 from gpudissect.measure.cache.infer_structure import (
     LinesBySet,
     Structure,
@@ -49,7 +49,7 @@ CHECKS = 12  # of a candidate, each on other lines
 MIN_ACCESSES = 256  # of small chains at first: there are thousands of them
 ACCESSES_PER_LINE, MIN_MAX_ACCESSES = 10_000, 1 << 26
 """Accesses of all tests of a cache, at most. Random GPUs took up to 5,500 for each line, without other users."""
-MAX_SIZES_PER_BATCH, MAX_LONG_SIZES = 15, 2  # of long chains few: an access to each line costs more than a batch
+MAX_LONG_SIZES = 2  # in a batch; of long chains few: an access to each line costs more than a batch
 LINES_PER_SET = 4  # of a block, about
 MIN_BLOCK_LINES, MAX_BLOCK_BITS = 512, 14  # in too small a block a set has no line, or no period
 MIN_PERIOD_MEMBERS = 3  # lines of a set in a block; with fewer its period may be longer than the block
@@ -202,8 +202,7 @@ class _Finder:
         count = MAX_LONG_SIZES if lines.size >= MIN_MANY_LINES else MAX_SIZES_PER_BATCH
         while sizes := probe_sizes(low, high, 1, count):
             fits = yield from self.tests.fit([lines[:size] for size in sizes])
-            high = min([high, *(size for size, fit in zip(sizes, fits, strict=True) if not fit)])
-            low = max([low, *(size for size, fit in zip(sizes, fits, strict=True) if fit and size < high)])
+            low, high = narrowed(low, high, dict(zip(sizes, fits, strict=True)))
         return lines[:high]
 
     def _set_in_block(self, exact: Array, spare: int) -> Ask[tuple[Array, int]]:

@@ -68,8 +68,6 @@ class ResidencyTest:
         fits = yield from self._decide(orders, 0)
         for attempt in self.more_tries():
             again = [i for i, fit in enumerate(fits) if fit is Fit.OVERFLOWS]
-            if not again:
-                break
             for i, fit in zip(again, (yield from self._decide([orders[i] for i in again], attempt)), strict=True):
                 fits[i] = Fit.FITS if fit is Fit.FITS else fits[i]
         return fits
@@ -102,11 +100,11 @@ class ResidencyTest:
             # The first round needs only some control; from the second on it grows along.
             longest = max(chase.order.count * chase.laps for chase in chases)
             controls = self._control_chases(longest if number else MIN_ACCESSES)
-            traces = yield [*chases, *controls]
+            traces, was_disturbed = (yield [*chases, *controls]), self.is_disturbed
             self._record(traces, traces[len(chases) :])
             if self._control_misses:
                 break
-            if self._others_appeared(traces):
+            if self.is_disturbed and not was_disturbed:  # with too few laps of warm-up
                 continue
             for i, trace in zip(pending, traces, strict=False):
                 counts[i] = np.vstack([counts[i], trace.counts]) if i in counts else trace.counts
@@ -142,12 +140,6 @@ class ResidencyTest:
                 fits[i] = decide_by_line(misses[i], total_laps)
         return fits
 
-    def _others_appeared(self, traces: Sequence[Trace]) -> bool:
-        """Whether these are the first traces that other processes disturbed: with too few laps of warm-up."""
-        was, self.is_disturbed = self.is_disturbed, any(OTHER_PROCESSES in trace.context.notes for trace in traces)
-        self.is_disturbed |= was
-        return self.is_disturbed and not was
-
     @property
     def warmup(self) -> int:
         """Laps before those that are counted."""
@@ -166,6 +158,7 @@ class ResidencyTest:
 
     def _record(self, traces: Sequence[Trace], controls: Sequence[Trace]) -> None:
         self.evidence = (*self.evidence, *(trace.workload for trace in traces))
+        self.is_disturbed |= any(OTHER_PROCESSES in trace.context.notes for trace in traces)
         self.accesses += sum(
             trace.cycles.size if "cycles" in trace.arrays else int(trace.counts.sum()) for trace in traces
         )
@@ -242,7 +235,7 @@ class ConflictTests:
             return True
         return all(fits[: len(distances)]) and fits.count(False) <= 1
 
-    def conflicting(self, lines: Array) -> Ask[Array]:
+    def _conflicting(self, lines: Array) -> Ask[Array]:
         """Of many `lines` those that miss again and again, if they do not fit by themselves; else all."""
         if not MIN_MANY_LINES <= lines.size < LONG_CHAIN_LINES.stop:
             return lines
@@ -252,16 +245,15 @@ class ConflictTests:
         (trace,) = yield [replace(chase, timing=Timing.EACH, bounds=None)]
         missed = (classify(trace.cycles, bounds) == MISS).reshape(-1, order.count).sum(axis=0)
         again = order.offsets()[missed > MIN_MISSING_SHARE * laps] // self.line
-        if again.size < 2 or again.size > lines.size // 4 or (yield from self.fit([again]))[0]:
-            return lines
-        return np.asarray(again, dtype=np.int64)
+        show_nothing = again.size < 2 or again.size > lines.size // 4 or (yield from self.fit([again]))[0]
+        return lines if show_nothing else again
 
     def minimal_conflict(self, lines: Array) -> Ask[Array]:
         """The lines of the one set that gets one line too many; sorted. `lines` must overflow one set by one line.
 
         One group after another is left out: what fits without a group needs it.
         """
-        groups, lines = FIRST_GROUPS, (yield from self.conflicting(lines))
+        groups, lines = FIRST_GROUPS, (yield from self._conflicting(lines))
         while True:
             if lines.size < 2:
                 raise Inconclusive("even a single line does not fit")

@@ -7,7 +7,7 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.measure.cache.infer_residency import Control, Fit, decide, probe_sizes
+from gpudissect.measure.cache.infer_residency import Control, Fit, decide, narrowed, probe_sizes
 from gpudissect.measure.plan import Ask, Bench
 from gpudissect.measure.tlb.infer_miss_penalty import Penalties, count_misses
 from gpudissect.trace import OTHER_PROCESSES, Trace
@@ -25,8 +25,7 @@ MAX_RESERVED_BYTES = 64 << 20  # of memory left unused: a device may round alloc
 BASE_LAPS = 9
 NOISE_QUANTILE, NOISE_FACTOR = 0.9, 2.0  # of the differences between two measurements of the same lines
 WARMUP = 2
-DISTURBED_WARMUP, DISTURBED_ACCESSES = 256, 1 << 16
-"""Laps and accesses of warm-up, at most, where other processes use the GPU: until their pages are evicted."""
+DISTURBED_WARMUP, DISTURBED_ACCESSES = 256, 1 << 16  # laps, accesses at most, beside other processes: evict their pages
 LAPS = 5
 MAX_ATTEMPTS = 6  # at a decision, each with twice the laps
 PROBES = 7  # sizes tried at once between one that fits and one that does not
@@ -102,8 +101,7 @@ class PageAccesses:
         high = pages.size
         while sizes := probe_sizes(low, high, 1, PROBES):
             fits = yield from self.stay_resident([pages[:size] for size in sizes], threshold)
-            high = min([high, *(size for size, fit in zip(sizes, fits, strict=True) if not fit)])
-            low = max([low, *(size for size, fit in zip(sizes, fits, strict=True) if fit and size < high)])
+            low, high = narrowed(low, high, dict(zip(sizes, fits, strict=True)))
         return low
 
     def packed(self, count: int, pages: int) -> Ask[Penalties]:

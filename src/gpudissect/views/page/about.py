@@ -8,6 +8,7 @@ from gpudissect.printable import brief, clean
 from gpudissect.results.machine import CURVES, KINDS, machine_of
 from gpudissect.results.model import ElementPrediction, PathPrediction, Result
 from gpudissect.results.text import percent, quantity, title_of, words
+from gpudissect.trace import OTHER_PROCESSES
 from gpudissect.views.page.findings import value_text
 from gpudissect.views.page.markup import Child, Markup, scrolling, table, tag
 from gpudissect.views.terminal.hiding import (
@@ -24,7 +25,7 @@ MAX_ROWS = 500
 MAX_FACT_LENGTH = 40  # characters
 LINE_LENGTH = 2000  # characters: the window breaks sentences
 _UTC = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)\S*(Z|\+00:00)")
-_WARNINGS = ("throttling", "other_processes")
+_WARNINGS = ("throttling", OTHER_PROCESSES)
 _BYTES = (
     *("l2_size", "l2_fetch_limit", "persisting_l2_size", "memory_size", "constant_size", "shared_per_sm"),
     *("shared_per_block", "default_shared_per_block", "reserved_shared_per_block"),

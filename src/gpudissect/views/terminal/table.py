@@ -17,6 +17,7 @@ from gpudissect.results.scope import scopes
 from gpudissect.results.summary import CONFIDENT, summarize
 from gpudissect.results.text import SPECTRUM, bracket, percent, provenance, quantity, words
 from gpudissect.results.verdict import Verdict
+from gpudissect.trace import OTHER_PROCESSES
 from gpudissect.views.terminal import hiding, instructions
 from gpudissect.views.terminal.layout import fitting_table, print_table
 from gpudissect.views.terminal.summary import print_summary
@@ -38,7 +39,7 @@ _FACTS = (
     ("l2_size", "L2", "B"),
     ("shared_per_sm", "shared memory per SM", "B"),
 )
-_WARNINGS = ("throttling", "other_processes")  # notes of the conditions that are always shown
+_WARNINGS = ("throttling", OTHER_PROCESSES)  # notes of the conditions that are always shown
 _VERDICT_STYLE = {
     Verdict.AGREES: "green",
     Verdict.FINER: "green",
