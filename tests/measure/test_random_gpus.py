@@ -86,6 +86,13 @@ def test_pages_that_the_first_tlb_holds_do_not_make_those_of_the_second_smaller(
     assert (found["tlb_l2", "page_size"].value, found["tlb_l2", "entries"].value) == (16 << 20, 148)
 
 
+def test_pages_of_a_tlb_miss_cost_no_change_of_window():
+    """Pages 64 MiB apart change the window at every second access; the entries are found 16 MiB apart."""
+    gpu, found = random_gpu(2000249), estimates(random_gpu(2000249), ["tlb.tlb_l2"], 2000249)
+    first, second = (tlb.penalty for tlb in gpu.hierarchy.tlbs)
+    assert found["tlb_l2", "miss_penalty"].value == pytest.approx(second - first, abs=1)
+
+
 def test_a_capacity_that_unequal_sets_contradict_is_doubtful_if_the_line_is_not_known():
     found = estimates(random_gpu(1100275), ["sets.texture"], 1100275)
     assert found["texture", "line_size"].status is Status.AMBIGUOUS

@@ -1,7 +1,7 @@
 """Findings that contradict one another, the accesses they predict, or the driver.
 
-One of them must be wrong, and none says which: a survey lowers the confidence of all to `DOUBTFUL`, and ``gpudissect
-check`` lists them.
+One of them must be wrong, and none says which: a survey lowers the confidence of all to `CONTRADICTED`, and
+``gpudissect check`` lists them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

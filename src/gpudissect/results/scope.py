@@ -11,8 +11,6 @@ MEMORY_WARPS_SHARE = 0.90
 """... of loads from memory, which saturates slowly (VV16 table 6.3)."""
 FROM_MEMORY = ("ldg_streaming", "ldg_random")
 """Elements with that share."""
-
-
 FLOPS = {"hfma2": 4}
 """Floating-point operations of an operation of `gpu_rate`, unless 2."""
 

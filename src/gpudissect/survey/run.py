@@ -9,28 +9,23 @@ from typing import TypeVar
 
 from gpudissect.device.base import Device
 from gpudissect.errors import UsageError
-from gpudissect.estimate import Estimate, Series
+from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.cache.plan_comparison import Reading
-from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL
+from gpudissect.measure.infer_confidence import CONTRADICTED, disturbed_limit
 from gpudissect.measure.infer_contradictions import Agreement, contradictions, path_agreements
 from gpudissect.measure.plan import Bench, Experiment, Study
 from gpudissect.measure.prediction.infer_agreement import CacheCounts, NotPredicted, PathCounts
-from gpudissect.simulation.cache.geometry import PolicyKind
 from gpudissect.survey.drive import Drive, Failure, Progress, Statement
 from gpudissect.survey.registry import experiments, measured_elements
 from gpudissect.trace import OTHER_PROCESSES, Context
-from gpudissect.vocabulary import ELEMENTS, HIDING, TLBS
+from gpudissect.vocabulary import ELEMENTS, HIDING
 
 T = TypeVar("T")
 CONTRADICTIONS = "contradictions"  # who says that a finding is doubtful
 OTHERS = "other processes"  # the same of findings about what they used too
 OTHERS_USED_IT = "other processes used the GPU: their data may have taken room"
-DISTURBED_ATTRIBUTES = {"l2": ("capacity", "segment_size")} | dict.fromkeys(
-    TLBS, ("ways", "replacement_policy", "entries", "page_size", "reach")
-)
 MAX_TEXTS_PER_NOTE = 4
-OUTLIER_SHARE = 0.005
-"""Short runs misread the clock."""
+OUTLIER_SHARE = 0.005  # short runs misread the clock
 
 
 @dataclass(frozen=True)
@@ -192,17 +187,16 @@ Statements = Mapping[tuple[str, str], tuple[Statement, ...]]
 
 
 def _disturbed(statements: Statements) -> dict[tuple[str, str], tuple[Statement, ...]]:
-    """The statements, and one about each of `DISTURBED_ATTRIBUTES`: other processes used these elements too."""
+    """The statements, and one about each finding that other processes may have changed."""
     disturbed = dict(statements)
-    for (element, attribute), (*_, last) in statements.items():
+    sets = {element: each[-1].estimate.status for (element, name), each in statements.items() if name == "sets"}
+    for name, (*_, last) in statements.items():
         estimate = last.estimate
-        if attribute in DISTURBED_ATTRIBUTES.get(element, ()) and estimate.confidence is not None:
-            limit = BRACKETED if attribute != "replacement_policy" else CONFLICTED
-            if estimate.value == PolicyKind.RANDOM.value:  # most others are not found where they are disturbed
-                limit = DOUBTFUL
+        limit = disturbed_limit(*name, estimate.value, sets.get(name[0]) is Status.AMBIGUOUS)
+        if limit is not None and estimate.confidence is not None:
             confidence, caveats = min(estimate.confidence, limit), (*estimate.caveats, OTHERS_USED_IT)
             revised = Statement(OTHERS, replace(estimate, confidence=confidence, caveats=caveats))
-            disturbed[element, attribute] = (*statements[element, attribute], revised)
+            disturbed[name] = (*statements[name], revised)
     return disturbed
 
 
@@ -219,7 +213,7 @@ def _with_doubts(
     for contradiction in contradictions(numbers, agreements, stated_l2):
         for name, estimate in last.items():
             if estimate.confidence is not None and ".".join(name) in contradiction.about:
-                confidence, caveats = min(estimate.confidence, DOUBTFUL), (*estimate.caveats, contradiction.what)
+                confidence, caveats = min(estimate.confidence, CONTRADICTED), (*estimate.caveats, contradiction.what)
                 last[name] = replace(estimate, confidence=confidence, caveats=caveats)
     for name, estimate in last.items():
         if estimate is not statements[name][-1].estimate:

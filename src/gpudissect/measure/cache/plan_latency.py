@@ -21,9 +21,12 @@ from gpudissect.measure.cache.plan_levels import (
     NO_FAR_PARTITION,
     PRIVATE_CACHES,
     absent,
+    far_hits,
+    first_access_chases,
     for_each_cache,
     level_of,
     levels_of,
+    overflow_chase,
 )
 from gpudissect.measure.cache.plan_line import lines_of
 from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL, LATENCY, TIMED
@@ -47,6 +50,8 @@ WARMUP_LAPS = 2
 LAPS = 41  # even where one access in 200 is delayed, some short laps are not
 MAX_LINKS = 64  # of a lap: longer ones are hardly ever undisturbed where one access in a hundred is delayed
 LINKS_PER_CHECK = 16  # loads between two checks of the end of a lap
+FAR_SMS = 9
+MIN_FAR_SMS = 3  # with far hits; of fewer the latency from one SM stays
 TIMER_BYTES, TIMER_LAPS = 4096, 9
 MAX_LAP_SPREAD = 0.5  # cycles per load between the fastest and the slowest lap, if nothing delays loads
 L2_CHAINS, L2_CHAIN_DISTANCE = 25, 1 << 20
@@ -219,6 +224,38 @@ def l2_latency_plan(bench: Bench, known: Known) -> Plan:
     return Outcome((hit, *partitions, _penalty_estimate(level, timing.deviation)), timing)
 
 
+def far_partition_plan(bench: Bench, known: Known) -> Plan:
+    """Hit latency of the far partition, cycles, mean over SMs; no estimate without such a partition.
+
+    In place of that from one SM. Each traverses a footprint that its near partition does not hold. Its hits in the far
+    one are accesses to lines with a far home that take longer than a near hit and less than memory. Which lines have a
+    far home depends on the SM, so each SM also accesses them first after a flush.
+    """
+    level, timing = level_of("l2", known), known[L2_TIMING]
+    if level is None or timing is None or level.far_partition is None or level.home_partition is None:
+        return Outcome()
+    size = level.far_partition.overflow_footprint
+    chase, offsets = overflow_chase(level.path, size, bench)
+    chases = [chase, *first_access_chases(level.path, offsets, bench, size)]
+    sms: list[int] = bench.rng("far", "sms").permutation(bench.info.sm_count)[:FAR_SMS].tolist()
+    traces = yield [replace(each, sm=sm) for sm in sms for each in chases]  # one batch: the same memory
+    samples = []
+    for first in range(0, len(traces), len(chases)):
+        trace, *touches = traces[first : first + len(chases)]
+        hits, _ = far_hits(level, level.home_partition, size, trace, touches)
+        if hits is not None:
+            samples.append(hits.samples)
+    if len(samples) < MIN_FAR_SMS:
+        return Outcome()
+    by_sm = [trimmed_mean(each, timing.overhead) for each in samples]
+    deviation = max(timing.deviation, deviation_over_sms(by_sm))
+    latency = widened(trimmed_mean(np.concatenate(samples), timing.overhead), deviation, len(by_sm))
+    means = [each.cycles for each in by_sm]
+    caveat = f"mean over {len(means)} SMs; single SMs: {min(means):.0f} to {max(means):.0f} cycles"
+    evidence = tuple(trace.workload for trace in traces)
+    return Outcome((latency_estimate("l2", "far_latency", latency, FAR_METHOD, evidence, BRACKETED, (caveat,)),))
+
+
 def timer_plan(bench: Bench, known: Known) -> Plan:
     """Cycles that timing a single access adds: its time less that of the same load in a pure pointer chase.
 
@@ -258,5 +295,6 @@ EXPERIMENTS = (
         quick=True,
     ),
     Experiment(L2_TIMING, l2_latency_plan, L2_ATTRIBUTES, needs=(L2,), quick=True),
+    Experiment(Key("far_partition.l2"), far_partition_plan, needs=(L2, L2_TIMING), revises=("l2.far_latency",)),
     Experiment(Key("timer"), timer_plan, ("overhead",), quick=True),
 )

@@ -154,6 +154,7 @@ class _Search:
             _, slower = yield from self.in_order(entries, page, miss)
             if isinstance(slower, str):
                 return slower
+            miss = slower
         costs = yield from self.repeat_costs(self.overflow(entries, page), page, miss)
         return TlbLevel(miss, costs, page, entries - costs.held, (*self.evidence, *costs.evidence))
 

@@ -7,7 +7,7 @@ import pytest
 
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
-from gpudissect.measure.cache.plan_far_partition import SMS
+from gpudissect.measure.cache.plan_latency import FAR_SMS
 from gpudissect.simulation.cache.geometry import Distance, PolicyKind
 from gpudissect.survey.run import run_survey
 from tests.measure.cache.test_l2_partitions import FAR, two_partitions
@@ -28,7 +28,7 @@ def test_the_mean_over_sms_replaces_the_latency_from_one():
     truth = FAR + np.mean(by_sm)
     assert abs(several.value - truth) < 4 and several.low <= truth <= several.high
     assert several.high - several.low < 0.5 * (one.high - one.low)
-    assert f"{SMS} SMs" in several.caveats[0]
+    assert f"{FAR_SMS} SMs" in several.caveats[0]
 
 
 @pytest.mark.parametrize(
