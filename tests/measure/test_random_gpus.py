@@ -10,8 +10,9 @@ from gpudissect.estimate import Status
 from gpudissect.measure.cache.infer_residency import Fit
 from gpudissect.measure.cache.residency_probe import ResidencyTest
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL
+from gpudissect.measure.infer_doubts import OTHERS_USED_IT
 from gpudissect.measure.tlb.plan_sets import probability_to_fit
-from gpudissect.survey.run import OTHERS_USED_IT, run_survey
+from gpudissect.survey.run import run_survey
 from gpudissect.workload import Explicit
 from tests.support.driving import estimates, outcome
 from tests.support.one_cache import level

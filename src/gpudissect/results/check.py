@@ -9,7 +9,7 @@ from itertools import islice
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
-from gpudissect.measure.infer_contradictions import Agreement, contradictions, path_agreements
+from gpudissect.measure.infer_doubts import Agreement, contradictions, path_agreements
 from gpudissect.results.compare import Outcome, Row, common_keys, compare, letter
 from gpudissect.results.model import Finding, Result
 from gpudissect.results.verdict import Verdict

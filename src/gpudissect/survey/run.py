@@ -9,10 +9,9 @@ from typing import TypeVar
 
 from gpudissect.device.base import Device
 from gpudissect.errors import UsageError
-from gpudissect.estimate import Estimate, Series, Status
+from gpudissect.estimate import Estimate, Series
 from gpudissect.measure.cache.plan_comparison import Reading
-from gpudissect.measure.infer_confidence import CONTRADICTED, disturbed_limit
-from gpudissect.measure.infer_contradictions import Agreement, contradictions, path_agreements
+from gpudissect.measure.infer_doubts import Agreement, contradictions, disturbances, doubtful_sets, path_agreements
 from gpudissect.measure.plan import Bench, Experiment, Study
 from gpudissect.measure.prediction.infer_agreement import CacheCounts, NotPredicted, PathCounts
 from gpudissect.survey.drive import Drive, Failure, Progress, Statement
@@ -21,9 +20,7 @@ from gpudissect.trace import OTHER_PROCESSES, Context
 from gpudissect.vocabulary import ELEMENTS, HIDING
 
 T = TypeVar("T")
-CONTRADICTIONS = "contradictions"  # who says that a finding is doubtful
-OTHERS = "other processes"  # the same of findings about what they used too
-OTHERS_USED_IT = "other processes used the GPU: their data may have taken room"
+DOUBTS = "doubts"  # who says that a finding is less certain
 MAX_TEXTS_PER_NOTE = 4
 OUTLIER_SHARE = 0.005  # short runs misread the clock
 
@@ -159,18 +156,16 @@ def run_experiments(
     knowledge = [outcome.knowledge for outcome in outcomes.values()]
     caches, paths = _instances(knowledge, CacheCounts), _instances(knowledge, PathCounts)
     conditions = gather(drive.contexts)
-    measured = drive.statements(set(ELEMENTS))
-    if OTHER_PROCESSES in conditions.notes:
-        measured = _disturbed(measured)
-    statements = _with_doubts(measured, caches, paths, device.info.facts.get("l2_size"))
-    readings = [outcomes[name].knowledge for name in registered if name in outcomes and _compares(registered[name])]
+    stated_l2 = device.info.facts.get("l2_size")
+    statements = _with_doubts(drive.statements(set(ELEMENTS)), caches, paths, stated_l2, conditions)
+    compared = [name for name, each in registered.items() if name in outcomes and each.study is Study.COMPARE_METHODS]
     return Survey(
         {name: each for name, each in statements.items() if name[0] in elements},
         tuple(drive.failures),
         interrupted,
         time.perf_counter() - start,
         drive.workloads,
-        tuple(reading for several in readings for reading in several),
+        tuple(reading for name in compared for reading in outcomes[name].knowledge),
         conditions,
         predictions=caches,
         path_predictions=paths,
@@ -186,43 +181,30 @@ def _instances(knowledge: Iterable[object], kind: type[T]) -> tuple[T, ...]:
 Statements = Mapping[tuple[str, str], tuple[Statement, ...]]
 
 
-def _disturbed(statements: Statements) -> dict[tuple[str, str], tuple[Statement, ...]]:
-    """The statements, and one about each finding that other processes may have changed."""
-    disturbed = dict(statements)
-    sets = {element: each[-1].estimate.status for (element, name), each in statements.items() if name == "sets"}
-    for name, (*_, last) in statements.items():
-        estimate = last.estimate
-        limit = disturbed_limit(*name, estimate.value, sets.get(name[0]) is Status.AMBIGUOUS)
-        if limit is not None and estimate.confidence is not None:
-            confidence, caveats = min(estimate.confidence, limit), (*estimate.caveats, OTHERS_USED_IT)
-            revised = Statement(OTHERS, replace(estimate, confidence=confidence, caveats=caveats))
-            disturbed[name] = (*statements[name], revised)
-    return disturbed
-
-
 def _with_doubts(
-    statements: Statements, caches: Iterable[CacheCounts], paths: Iterable[PathCounts], stated_l2: object
+    statements: Statements,
+    caches: Iterable[CacheCounts],
+    paths: Iterable[PathCounts],
+    stated_l2: object,
+    at: Conditions,
 ) -> Statements:
-    """The statements, and a doubtful one about each finding that contradicts another."""
+    """The statements, and a doubtful one about each finding that contradicts another or may be changed."""
     agreements = [Agreement(each.name, each.agreement, each.possible) for each in caches]
     for path in paths:
         agreements += path_agreements(path.wrong, path.misread, path.accesses, path.possible)
     last = {name: each[-1].estimate for name, each in statements.items()}
     doubted = dict(statements)
     numbers = {name: (each.value, each.low, each.high) for name, each in last.items()}
-    for contradiction in contradictions(numbers, agreements, stated_l2):
+    doubts = disturbances(last) if OTHER_PROCESSES in at.notes else ()
+    for doubt in (*doubts, *contradictions(numbers, agreements, stated_l2), *doubtful_sets(last)):
         for name, estimate in last.items():
-            if estimate.confidence is not None and ".".join(name) in contradiction.about:
-                confidence, caveats = min(estimate.confidence, CONTRADICTED), (*estimate.caveats, contradiction.what)
+            if estimate.confidence is not None and ".".join(name) in doubt.about:
+                confidence, caveats = min(estimate.confidence, doubt.confidence), (*estimate.caveats, doubt.what)
                 last[name] = replace(estimate, confidence=confidence, caveats=caveats)
     for name, estimate in last.items():
         if estimate is not statements[name][-1].estimate:
-            doubted[name] = (*statements[name], Statement(CONTRADICTIONS, estimate))
+            doubted[name] = (*statements[name], Statement(DOUBTS, estimate))
     return doubted
-
-
-def _compares(experiment: Experiment) -> bool:
-    return experiment.study is Study.COMPARE_METHODS
 
 
 def _with_needs(requested: Sequence[Experiment], registered: Mapping[str, Experiment]) -> dict[str, Experiment]:

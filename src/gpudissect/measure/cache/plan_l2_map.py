@@ -25,7 +25,7 @@ from gpudissect.measure.cache.infer_l2_partitions import (
 )
 from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.plan_dram import MEMORY_LATENCY
-from gpudissect.measure.cache.plan_latency import latency_estimate
+from gpudissect.measure.cache.plan_latency import L2_TIMING, latency_estimate
 from gpudissect.measure.cache.plan_levels import L2, L2_STRIDE, absent, level_of
 from gpudissect.measure.infer_confidence import BRACKETED, TIMED, UNTRIED
 from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT, Latency, lap_latency, median_over_sms
@@ -92,6 +92,8 @@ def l2_map_plan(bench: Bench, known: Known) -> Plan:
         return Outcome(without(Status.NOT_FOUND, "l2", reason, *ATTRIBUTES))
     pure = [lap_latency(trace.cycles, lines.size).cycles for trace in traces[len(first) : len(first) + len(laps)]]
     overheads = [float(latencies.hits[sm].mean()) - latency for sm, latency in zip(sms, pure, strict=False)]
+    if not resident.all() and (timing := known[L2_TIMING]) is not None:  # in laps, what misses may be another line
+        overheads = [timing.overhead.cycles]
     latencies, repetition = latencies.select(resident), repetition.select(resident)
     evidence = tuple(trace.workload for trace in traces)
     partitions = find_partitions(latencies)
@@ -185,7 +187,7 @@ EXPERIMENTS = (
         Key("map.l2"),
         l2_map_plan,
         ATTRIBUTES,
-        needs=(L2, MEMORY_LATENCY),
+        needs=(L2, L2_TIMING, MEMORY_LATENCY),
         revises=("dram.near_latency", "dram.far_latency"),
     ),
 )

@@ -1,6 +1,6 @@
-"""Findings that contradict one another, the accesses they predict, or the driver.
+"""Findings that contradict one another, the accesses they predict or the driver, or that other processes may change.
 
-One of them must be wrong, and none says which: a survey lowers the confidence of all to `CONTRADICTED`, and
+Of those that contradict one another one must be wrong, and none says which: a survey lowers the confidence of all, and
 ``gpudissect check`` lists them.
 """
 
@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gpudissect.estimate import Value
+from gpudissect.estimate import Estimate, Status, Value
+from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, CONTRADICTED, DOUBTFUL
+from gpudissect.simulation.cache.geometry import RANDOM_POLICIES
 from gpudissect.units import format_bytes
 from gpudissect.vocabulary import PATHS, TLBS
 
@@ -20,6 +22,10 @@ MIN_REACH = 4 << 20  # bytes of the first TLB, over which first accesses to near
 MIN_REACH_IN_L2_SIZES = 2  # a far partition may be as large as the near one
 MIN_TLB_PENALTY = 2.0  # cycles of a miss
 SIZES = ("line_size", "capacity", "sets", "ways", "index_function")
+OTHERS_USED_IT = "other processes used the GPU: their data may have taken room"
+DISTURBED = {"l2": ("capacity", "segment_size", "replacement_policy", "max_miss_rate")} | dict.fromkeys(
+    TLBS, ("ways", "replacement_policy", "entries", "page_size", "reach")
+)
 GEOMETRY = ("fetch_granularity", *SIZES, "entries", "page_size", "reach", "replacement_policy")
 
 Counts = Mapping[str, int]
@@ -28,12 +34,13 @@ Bracketed = tuple[Value | None, float | None, float | None]
 
 
 @dataclass(frozen=True)
-class Contradiction:
-    """What does not fit, the findings concerned (``element.attribute``), and what to do about it."""
+class Doubt:
+    """What does not fit, the findings concerned (``element.attribute``), what to do, and how certain they still are."""
 
     what: str
     about: tuple[str, ...]
     advice: str = "look at their evidence"
+    confidence: float = DOUBTFUL
 
 
 @dataclass(frozen=True)
@@ -92,7 +99,7 @@ class _Numbers:
 
 def contradictions(
     findings: Mapping[tuple[str, str], Bracketed], agreements: Sequence[Agreement], stated_l2: object
-) -> Iterator[Contradiction]:
+) -> Iterator[Doubt]:
     """All contradictions between findings; `stated_l2` is the size of the L2 in bytes that the driver states."""
     numbers = _Numbers(findings)
     predicted = {each.element for each in agreements} - {each.element for each in agreements if each.falls_short}
@@ -101,9 +108,11 @@ def contradictions(
             what = f"{each.element}: {each.share:.1%} of random accesses predicted, {each.possible:.1%} possible"
             advice = "sets, index function or policy may be wrong: look at their evidence"
             sets, policy = (numbers.findings.get((each.element, name)) for name in ("sets", "replacement_policy"))
-            is_policy_unknown = sets and sets[0] is not None and policy and policy[0] is None
+            are_sets_known = sets is not None and sets[0] is not None
+            is_policy_unknown = are_sets_known and policy is not None and policy[0] is None
             if not is_policy_unknown or each.possible - each.share > MAX_POLICY_SHORTFALL:
-                yield Contradiction(what, _names(each.element, *GEOMETRY), advice)
+                confidence = CONTRADICTED if are_sets_known else DOUBTFUL
+                yield Doubt(what, _names(each.element, *GEOMETRY), advice, confidence)
     for element in dict.fromkeys(element for element, _ in findings):
         product, capacity = numbers.product(element), numbers.interval(element, "capacity")
         if not product or not capacity or (element in predicted and product[0] > capacity[1]):
@@ -111,7 +120,7 @@ def contradictions(
         if not capacity[0] <= product[0] * (1 + 1e-9) <= capacity[1] * MAX_SIZE_RATIO:
             what = f"{element}: {product[1]} is not {format_bytes(numbers.value(element, 'capacity') or 0)}"
             advice = "part of the array may serve another purpose: see capacity"
-            yield Contradiction(what, _names(element, *SIZES), advice)
+            yield Doubt(what, _names(element, *SIZES), advice, CONTRADICTED)
     yield from _latencies(numbers)
     yield from _l2_sizes(numbers, stated_l2)
     for first, second in pairwise(TLBS):
@@ -119,51 +128,78 @@ def contradictions(
         if penalty and penalty[0] < MIN_TLB_PENALTY:
             what = f"{second}: a miss costs {penalty[0]:.0f} to {penalty[1]:.0f} cycles more than one of {first}"
             names = (*GEOMETRY, "miss_penalty")
-            yield Contradiction(what, (*_names(first, *names), *_names(second, *names)))
+            yield Doubt(what, (*_names(first, *names), *_names(second, *names)))
 
 
 def _names(element: str, *attributes: str) -> tuple[str, ...]:
     return tuple(f"{element}.{attribute}" for attribute in attributes)
 
 
-def _latencies(numbers: _Numbers) -> Iterator[Contradiction]:
+def _latencies(numbers: _Numbers) -> Iterator[Doubt]:
     """A farther level that is faster; a hit of the last private cache plus its penalty against a hit of the L2."""
     ladder = [(each, value) for each in ("l1", "l2", "dram") if (value := numbers.value(each, "hit_latency"))]
     for (near, short), (beyond, long) in pairwise(ladder):
         if short > long:
             what = f"hit latency of {beyond} ({long:g} cycles) is below that of {near} ({short:g}): not a hierarchy"
             about = (f"{near}.hit_latency", f"{beyond}.hit_latency")
-            yield Contradiction(what, about, "run again with --record and look at the traces")
+            yield Doubt(what, about, "run again with --record and look at the traces")
     l2, far = numbers.interval("l2", "hit_latency"), numbers.interval("l2", "far_latency")
     for name in (caches[-1] for caches in PATHS.values()):
         hit, penalty = numbers.interval(name, "hit_latency"), numbers.interval(name, "miss_penalty")
         if penalty and not l2 and ("l2", "hit_latency") in numbers.findings:
-            yield Contradiction(f"{name}: misses were timed, but no L2 was found", _names(name, "miss_penalty"))
+            yield Doubt(f"{name}: misses were timed, but no L2 was found", _names(name, "miss_penalty"))
         if not (l2 and hit and penalty):
             continue
         low, high = hit[0] + penalty[0], hit[1] + penalty[1]
         if low > MAX_LATENCY_RATIO * (far or l2)[1] or high * MAX_LATENCY_RATIO < l2[0]:
             what = f"{name}: a hit and the penalty of a miss take {low:.0f} to {high:.0f} cycles, but a hit of the L2"
             names = _names(name, "miss_penalty", *SIZES, "replacement_policy")
-            yield Contradiction(f"{what} {l2[0]:.0f} to {l2[1]:.0f}", names)
+            yield Doubt(f"{what} {l2[0]:.0f} to {l2[1]:.0f}", names)
 
 
-def _l2_sizes(numbers: _Numbers, stated: object) -> Iterator[Contradiction]:
+def _l2_sizes(numbers: _Numbers, stated: object) -> Iterator[Doubt]:
     """Capacity of the L2 against the driver, the reach of the first TLB, and memory latencies of two partitions."""
     size, reach = numbers.interval("l2", "capacity"), numbers.value("tlb_l1", "reach")
     near, far = numbers.value("dram", "near_latency"), numbers.value("dram", "far_latency")
     if reach and near and reach < MIN_REACH:
         what = f"dram: near and far lines were timed, but tlb_l1 reaches no further than {format_bytes(reach)}"
-        yield Contradiction(what, ("dram.near_latency", "dram.far_latency"), "they may include TLB misses")
+        yield Doubt(what, ("dram.near_latency", "dram.far_latency"), "they may include TLB misses")
     if size is None:
         return
     if isinstance(stated, int) and not size[0] <= stated * MAX_SIZE_RATIO <= size[1] * MAX_SIZE_RATIO**2:
         what = f"l2: capacity of {format_bytes(size[0])} to {format_bytes(size[1])}, but the driver states "
-        yield Contradiction(what + format_bytes(stated), _names("l2", *SIZES, "segment_size"))
+        yield Doubt(what + format_bytes(stated), _names("l2", *SIZES, "segment_size"))
     if reach and reach < MIN_REACH_IN_L2_SIZES * size[1]:
         what = f"l2: capacity of {format_bytes(size[1])}, but tlb_l1 reaches no further than {format_bytes(reach)}"
-        yield Contradiction(what, _names("l2", *SIZES, "segment_size"), "misses of the TLB look like those of the L2")
+        yield Doubt(what, _names("l2", *SIZES, "segment_size"), "misses of the TLB look like those of the L2")
     if near and far and not numbers.value("l2", "segment_size") and size[1] < 2 * size[0]:
         what = f"l2: memory is near ({near:.0f} cycles) or far ({far:.0f}), but no far partition was found"
         names = _names("l2", *SIZES, "replacement_policy", "miss_penalty")
-        yield Contradiction(what, (*names, "dram.hit_latency"))
+        yield Doubt(what, (*names, "dram.hit_latency"))
+
+
+def doubtful_sets(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doubt]:
+    """What the search for sets contradicts: lines conflict as in none, or more of them fit if each was used once."""
+    for (element, attribute), each in findings.items():
+        if attribute == "sets" and each.status is Status.AMBIGUOUS:
+            what = f"{element}: lines conflict, but not as those of one set"
+            yield Doubt(what, _names(element, "capacity"), confidence=CONTRADICTED)
+        if attribute == "ways" and each.low is not None and each.high is None:
+            names = _names(element, "sets", "ways", "index_function", "max_miss_rate")
+            yield Doubt(f"{element}: one set, unless tags have less room", names, confidence=CONTRADICTED)
+
+
+def disturbances(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doubt]:
+    """What other processes may have changed: their lines take room.
+
+    Where sets are not known, what is left may be taken for all. Ways that are replaced at random seem to be replaced in
+    other shares, for some victims are theirs.
+    """
+    for (element, attribute), each in findings.items():
+        sets, confidence = findings.get((element, "sets")), BRACKETED
+        if attribute in ("segment_size", "max_miss_rate", "replacement_policy"):
+            confidence = DOUBTFUL if str(each.value).startswith(RANDOM_POLICIES) else CONFLICTED
+        elif attribute == "capacity" and sets is not None and sets.status is Status.AMBIGUOUS:
+            confidence = DOUBTFUL
+        if attribute in DISTURBED.get(element, ()):
+            yield Doubt(OTHERS_USED_IT, _names(element, attribute), confidence=confidence)

@@ -1,8 +1,10 @@
-"""Every contradiction between findings is noticed, and names those that may be wrong."""
+"""Every contradiction between findings, and what other processes may change, names the findings that may be wrong."""
 
 import pytest
 
-from gpudissect.measure.infer_contradictions import Agreement, contradictions, path_agreements
+from gpudissect.estimate import Estimate, Status
+from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, CONTRADICTED, DOUBTFUL
+from gpudissect.measure.infer_doubts import Agreement, contradictions, disturbances, doubtful_sets, path_agreements
 
 KIB, MIB = 1 << 10, 1 << 20
 CONSISTENT = {
@@ -37,16 +39,29 @@ def test_what_fits_together_is_no_contradiction():
 
 
 @pytest.mark.parametrize(
-    ("changes", "share", "contradicted"),
+    ("changes", "share", "confidences"),
     [
-        ({"l1.replacement_policy": "lru"}, 0.92, True),
-        ({"l1.replacement_policy": None}, 0.92, False),  # explains it: the closest policy was simulated
-        ({"l1.replacement_policy": None}, 0.88, True),  # but not that much, as with lines of 96 B taken for 128 B
-        ({"l1.replacement_policy": None, "l1.sets": None}, 0.92, True),  # the sets were not checked either
+        ({"l1.replacement_policy": "lru"}, 0.92, [CONTRADICTED]),
+        ({"l1.replacement_policy": None}, 0.92, []),  # explains it: the closest policy was simulated
+        ({"l1.replacement_policy": None}, 0.88, [CONTRADICTED]),  # but not that much
+        ({"l1.replacement_policy": None, "l1.sets": None}, 0.92, [DOUBTFUL]),  # as with lines of 96 B taken for 128 B
     ],
 )
-def test_wrong_predictions_contradict_the_geometry_unless_the_policy_explains_them(changes, share, contradicted):
-    assert bool(found(changes, [Agreement("l1", share, 1.0)])) == contradicted
+def test_wrong_predictions_contradict_the_geometry_unless_the_policy_explains_them(changes, share, confidences):
+    assert [each.confidence for each in found(changes, [Agreement("l1", share, 1.0)])] == confidences
+
+
+@pytest.mark.parametrize(
+    ("attribute", "fields", "about"),
+    [
+        ("sets", {"status": Status.AMBIGUOUS, "reason": "no index"}, "l1.capacity"),
+        ("ways", {"status": Status.FOUND, "value": 4, "low": 4, "confidence": 0.9, "method": "m"}, "l1.index_function"),
+    ],
+)
+def test_lines_that_fall_into_no_known_sets_make_what_follows_from_them_less_certain(attribute, fields, about):
+    """Random GPUs 2100251 and 2100069: room for fewer lines than tags, half of it for a line used once."""
+    (contradiction,) = doubtful_sets({("l1", attribute): Estimate(element="l1", attribute=attribute, **fields)})
+    assert about in contradiction.about and contradiction.confidence == CONTRADICTED
 
 
 def test_more_tags_than_room_are_no_contradiction_where_accesses_are_predicted_with_them():
@@ -92,3 +107,30 @@ def test_misread_accesses_contradict_nothing():
 def test_a_failed_prediction_contradicts_the_geometry():
     (contradiction,) = found(agreements=[Agreement("l2", 0.53, 1.0)])
     assert {"l2.sets", "l2.line_size", "l2.fetch_granularity", "l2.index_function"} <= set(contradiction.about)
+
+
+def estimate(name, value):
+    element, attribute = name.split(".")
+    fields = {"status": Status.FOUND, "confidence": 0.9998} if value else {"status": Status.AMBIGUOUS, "reason": "none"}
+    return Estimate(element=element, attribute=attribute, value=value, **fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sets", "confidences"),
+    [
+        ("l2.capacity", 1 << 20, 16, [BRACKETED]),
+        ("l2.capacity", 1 << 20, None, [DOUBTFUL]),  # random GPU 2000476
+        ("l2.segment_size", 1 << 20, 16, [CONFLICTED]),  # 2100163
+        ("l2.max_miss_rate", 0.5, 16, [CONFLICTED]),  # 2100067
+        ("l2.replacement_policy", "lru", 16, [CONFLICTED]),
+        ("l2.replacement_policy", "weighted 0.115 0.243 0.402 0.240", 16, [DOUBTFUL]),  # 2000208
+        ("tlb_l1.replacement_policy", "random", 16, [DOUBTFUL]),
+        ("tlb_l1.entries", 16, None, [BRACKETED]),
+        ("l1.capacity", 1 << 15, None, []),
+        ("l2.hit_latency", 250.0, None, []),
+    ],
+)
+def test_only_what_other_processes_can_change_is_less_certain(name, value, sets, confidences):
+    findings = (estimate(name, value), estimate(f"{name.split('.')[0]}.sets", sets))
+    doubts = disturbances({(each.element, each.attribute): each for each in findings})
+    assert [each.confidence for each in doubts if name in each.about] == confidences
