@@ -59,8 +59,8 @@ def page(rows: Sequence[Row]) -> str:
         "# GPUs beyond the generator",
         "",
         f"{len(rows)} fixed simulated GPUs: {', '.join(BASES)} of the catalogue, with an L2 of {L2_SIZE >> 10} KiB and "
-        f"one or two of {len(FEATURES)} features that the [random GPUs](calibration.md) lack or that lie beyond their "
-        "ranges. Every feature occurs alone and in pairs. GPU files can express all but noise. "
+        f"one or two of {len(FEATURES)} features that the generator of [random GPUs](calibration.md) lacks or samples "
+        "in a narrower range. Every feature occurs alone and in pairs. GPU files can describe every feature but noise. "
         "Made by `validation/beyond.py`.",
         "",
         f"- Answers at {HIGH_CONFIDENCE} or more: {share}.",
@@ -77,7 +77,7 @@ def page(rows: Sequence[Row]) -> str:
         "",
         "## By GPU",
         "",
-        f"| GPU | answers at {HIGH_CONFIDENCE} or more | wrong | less confident | wrong | no answer |",
+        f"| GPU | at {HIGH_CONFIDENCE} or more | wrong of these | below | wrong of these | no answer |",
         "|---|---|---|---|---|---|",
     ]
     for row in rows:

@@ -158,8 +158,9 @@ def page(surveyed: Sequence[Surveyed]) -> str:
         "",
         f"{len(surveyed)} random simulated GPUs, seeds {seeds}: all replacement "
         "policies, three kinds of index function, unequal sets, sectors, copies, partitioned caches, prefetch into the "
-        "L2, TLBs before and behind the L1, page windows, dearer walks from memory, an index by path, more tags than "
-        "room for data, room by the number of touches, other processes, and up to 1 % of the accesses delayed. "
+        "L2, TLBs before and behind the L1, page windows, page walks that cost more from memory, index functions "
+        "by path, more tags than data, lines that take less room until their second access, other processes, and up to "
+        "1 % of the accesses delayed. "
         "An answer is right if its bracket holds the true value. "
         "Made by `validation/calibrate.py`.",
         "",

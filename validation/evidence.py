@@ -16,8 +16,8 @@ PRINTED = "as printed"
 EXPORTED = ("h200",)  # a GPU file made of a result of gpudissect itself
 TEXT = """# Validation: comparisons by kind of evidence
 
-Every comparison of gpudissect with a published number, by kind of evidence. If the number was an input of the
-simulation in which it is then found, agreement shows only that `discover` recovers inputs of the simulator under noise.
+Every comparison of gpudissect with a published number, by kind of evidence. If a published
+number is itself an input of the simulation, agreement shows only that `discover` recovers inputs under noise.
 It shows nothing about a GPU or about the paper.
 
 {summary}
@@ -48,12 +48,13 @@ so the simulation does not reproduce the printed value.
 
 The methods of Saavedra, Wong and MT22 run alone on the simulated caches, as their authors ran them: they use nothing
 that `discover` finds. `discover --method saavedra`, `wong` or `mt22` runs them on any GPU. On MC16's texture cache the
-methods of Saavedra and Wong contradict each other (s4.1, figures 4 and 5). The sets of its figure 7 show figure 5, but
-not figure 4. Sets of 24 lines of 128 B in sectors of 32 B show both; the GPU file has them as the alternative.
+methods of Saavedra and Wong contradict each other (s4.1, figures 4 and 5). The sets concluded in figure 7 reproduce
+figure 5, but not figure 4. Four sets of 24 lines of 128 B in sectors of 32 B reproduce both; the GPU file has them as
+the alternative.
 
 MC16's second TLB is the clearest example. The paper counts 17 missed entries over 132 MiB and 8 more for each further
-2 MiB. It takes the number of misses for the number of ways, and concludes one set of 17 and six of 8. With LRU,
-however, an overflowed set misses on each of its pages, one more than it has ways: those sets miss 18, 27, ... 72. One
+2 MiB. It equates misses with ways, and concludes one set of 17 ways and six of 8. With LRU, however, a set of n
+ways that holds n + 1 pages misses on all n + 1: the concluded sets would miss 18, 27, ... 72 times. One
 set of 16 and seven of 7 give the counts of the paper, with the same 65 entries and one set more than its table 5. The
 GPU files have both: the paper's conclusion, and the other as `tlbs.tlb_l2.alternative`, which
 `sim:gtx780?alternative=yes` simulates. `discover` finds either from groups of pages, without the counts, and its caveat

@@ -1,18 +1,18 @@
 """Confidence of methods whose data give no probability of their own.
 
-Where they do (line size: a likelihood ratio) that number is reported, never above `EXACT`. The others are these: the
-share of correct answers of each kind on random simulated GPUs of `validation/calibrate.py`; counts are of seeds 2000000
-to 2000999 and 2100000 to 2100532. docs/calibration.md checks them on others. They hold for a real GPU as far as it
-resembles these: see the share of its accesses that is predicted (`prediction`). Those of throughput are compared with
-random SMs by `validation/calibrate_throughput.py`, seeds 3000 to 3089.
+If the data give a probability (line size: a likelihood ratio), it is reported, at most `EXACT`. The constants below are
+shares of correct answers on random simulated GPUs (`validation/calibrate.py`, seeds 2000000 to 2000999 and 2100000 to
+2100532); docs/calibration.md checks them on others. They apply to a real GPU as far as it resembles these; the share of
+its accesses that is predicted indicates how far (`prediction`). Those of throughput are compared with random SMs by
+`validation/calibrate_throughput.py`, seeds 3000 to 3089.
 """
 
 EXACT = 0.9998  # a size to the byte: all larger footprints miss in every lap, no smaller one; the residency agrees
 LATENCY = 0.9998  # a latency within its bracket
-BRACKETED = 0.999  # a size only bracketed, or a line that could not be made to miss: 6163 of 6165
+BRACKETED = 0.999  # a size only bracketed, or a line that could not be made to miss: 6163 of 6165 right
 CONFLICTED = 0.99
-"""A size where conflicts begin with more lines resident, of one partition, of a cache of unknown line size, or of a TLB
-that may hold more; a random policy of a TLB, and any other that other processes disturb: 447 of 449.
+"""A size although more lines are resident, of one partition, of lines of unknown size, or of a TLB that may hold more;
+a policy that is random in a TLB, or not random and disturbed by other processes. 447 of 449 right.
 """
 CONTRADICTED = 0.94  # by another finding, a prediction or the driver: 134 of 139 right, of unusual GPUs 22 of 24
 UNTRIED = 0.9  # what random GPUs do not model (code, partitions by SM) or was not calibrated on them: set by hand

@@ -1,7 +1,7 @@
-"""Findings that contradict one another, the accesses they predict or the driver, or that other processes may change.
+"""Findings that contradict one another, held-out accesses or the driver, or that other processes may have changed.
 
-Of those that contradict one another one must be wrong, and none says which: a survey lowers the confidence of all, and
-``gpudissect check`` lists them.
+At least one of two that contradict each other is wrong, and nothing shows which: a survey lowers the confidence of
+both, and ``gpudissect check`` lists them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,9 +58,9 @@ class Agreement:
 
 
 def path_agreements(wrong: Counts, misread: Counts, accesses: int, possible: float) -> list[Agreement]:
-    """Those of the elements of a path, from its `wrong` accesses by element.
+    """Agreement of each element of a path, from its mispredicted accesses (`wrong`).
 
-    Unavoidable are those that random policies leave open, and those `misread`: no model predicts either.
+    Not possible are accesses that random policies leave open and accesses in `misread`: no model predicts them.
     """
     return [
         Agreement(element, 1 - count / accesses, possible - misread.get(element, 0) / accesses)
@@ -136,7 +136,7 @@ def _names(element: str, *attributes: str) -> tuple[str, ...]:
 
 
 def _latencies(numbers: _Numbers) -> Iterator[Doubt]:
-    """A farther level that is faster; a hit of the last private cache plus its penalty against a hit of the L2."""
+    """Doubts if a farther level is faster, or if a miss of the last private cache takes no hit of the L2."""
     ladder = [(each, value) for each in ("l1", "l2", "dram") if (value := numbers.value(each, "hit_latency"))]
     for (near, short), (beyond, long) in pairwise(ladder):
         if short > long:
@@ -158,7 +158,7 @@ def _latencies(numbers: _Numbers) -> Iterator[Doubt]:
 
 
 def _l2_sizes(numbers: _Numbers, stated: object) -> Iterator[Doubt]:
-    """Capacity of the L2 against the driver, the reach of the first TLB, and memory latencies of two partitions."""
+    """Doubts about the L2 from the driver, from the reach of the first TLB, and from memory latencies of two partitions."""
     size, reach = numbers.interval("l2", "capacity"), numbers.value("tlb_l1", "reach")
     near, far = numbers.value("dram", "near_latency"), numbers.value("dram", "far_latency")
     if reach and near and reach < MIN_REACH:
@@ -179,21 +179,22 @@ def _l2_sizes(numbers: _Numbers, stated: object) -> Iterator[Doubt]:
 
 
 def doubtful_sets(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doubt]:
-    """What the search for sets contradicts: lines conflict as in none, or more of them fit if each was used once."""
+    """Doubts by the search for sets: none explains which lines conflict, or more lines fit if each was used once."""
     for (element, attribute), each in findings.items():
         if attribute == "sets" and each.status is Status.AMBIGUOUS:
             what = f"{element}: lines conflict, but not as those of one set"
             yield Doubt(what, _names(element, "capacity"), confidence=CONTRADICTED)
         if attribute == "ways" and each.low is not None and each.high is None:
+            what = f"{element}: several sets with more tags than data would look like this one"
             names = _names(element, "sets", "ways", "index_function", "max_miss_rate")
-            yield Doubt(f"{element}: one set, unless tags have less room", names, confidence=CONTRADICTED)
+            yield Doubt(what, names, confidence=CONTRADICTED)
 
 
 def disturbances(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doubt]:
     """What other processes may have changed: their lines take room.
 
-    Where sets are not known, what is left may be taken for all. Ways that are replaced at random seem to be replaced in
-    other shares, for some victims are theirs.
+    If the sets are unknown, the capacity that they leave may be mistaken for all. With random replacement, some victims
+    are their lines, which biases the weights of the ways.
     """
     for (element, attribute), each in findings.items():
         sets, confidence = findings.get((element, "sets")), BRACKETED

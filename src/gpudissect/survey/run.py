@@ -1,4 +1,4 @@
-"""Which experiments a survey runs on a device, under what conditions, and what they found together."""
+"""A survey: it selects the experiments, runs them, and collects the conditions and the findings."""
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from gpudissect.trace import OTHER_PROCESSES, Context
 from gpudissect.vocabulary import ELEMENTS, HIDING
 
 T = TypeVar("T")
-DOUBTS = "doubts"  # who says that a finding is less certain
+DOUBTS = "doubts"  # name under which a lowered confidence is recorded
 MAX_TEXTS_PER_NOTE = 4
 OUTLIER_SHARE = 0.005  # short runs misread the clock
 
@@ -188,7 +188,7 @@ def _with_doubts(
     stated_l2: object,
     at: Conditions,
 ) -> Statements:
-    """The statements, and a doubtful one about each finding that contradicts another or may be changed."""
+    """The statements, and one with less confidence for each finding that is in doubt."""
     agreements = [Agreement(each.name, each.agreement, each.possible) for each in caches]
     for path in paths:
         agreements += path_agreements(path.wrong, path.misread, path.accesses, path.possible)

@@ -1,6 +1,6 @@
-"""Capacity of a cache whose sets are known: room for data may be less than its tags, or sets may be unequal.
+"""Capacity of a cache with known sets.
 
-Lines in one piece then conflict before all sets are full.
+If it has more tags than data, or unequal sets, contiguous lines conflict before all sets are full.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from gpudissect.workload import Explicit, Order, Timing
 
 CAPACITY_METHOD = "ways of all sets, cross-checked by residency"
 ALL_WAYS_METHOD = "ways of all sets, whose lines stay resident together"
-ROOM_METHOD = "most lines that stay resident together, none of them too many for its set"
+ROOM_METHOD = "largest number of lines that stay resident together, no set over its ways"
 PIECE_SIZES, PIECE_ACCESSES = 4, 1 << 17  # contiguous sizes up to the largest that fits, tested again; accesses to each
 ROOM_ACCESSES = (PIECE_ACCESSES, 1 << 20, 1 << 22)  # the same, more until all are decided
 MIN_FIRST_USES, MIN_MANY_HITS, MAX_FEW_HITS = 64, 0.9, 0.7  # lines that may be missing; share that hits
@@ -32,7 +32,7 @@ MIN_FIRST_USES, MIN_MANY_HITS, MAX_FEW_HITS = 64, 0.9, 0.7  # lines that may be 
 def capacity_from_sets(
     structure: Structure, count: int, lines: Lines, test: ResidencyTest, bench: Bench
 ) -> Ask[tuple[Estimate, Structure]]:
-    """The capacity where sets x ways are not the `count` contiguous lines that fit, and the structure with its room."""
+    """The capacity if sets x ways differs from `count`, the contiguous lines that fit; the structure with its room."""
     if lines.resident is not None:
         lines = yield from recount_lines(test.level, lines.line, sum(structure.ways), bench)
     capacity = _by_residency(test.level.element, structure, count, lines)
@@ -51,8 +51,8 @@ def capacity_from_sets(
 def _by_residency(element: str, structure: Structure, count: int, lines: Lines) -> Estimate:
     """The capacity by the ways of all sets, or between that and `count` lines in one piece.
 
-    There may be tags for more lines than there is data for: then no more are resident than in one piece. But a cache
-    that protects lines accessed twice may also seem to hold too few: so that is never certain.
+    If the cache has more tags than data, only as many lines are resident as fit contiguously. A cache that protects
+    lines accessed twice can look the same, so this case is never certain.
     """
     ways, resident = sum(structure.ways), lines.resident
     if resident is None:  # nor is the line size known: the ways are those of what takes its place
@@ -67,8 +67,8 @@ def _by_residency(element: str, structure: Structure, count: int, lines: Lines) 
     caveat = f"a contiguous buffer fits up to {piece}: some sets are full before others"
     if not certain:
         caveat = (
-            f"a contiguous buffer fits up to {piece}, sets x ways are {whole}, and about {resident.elements:.0f} lines "
-            "resident at any one time do not decide between them"
+            f"a contiguous buffer fits up to {piece}, sets x ways are {whole}; about {resident.elements:.0f} resident "
+            "lines do not distinguish the two"
         )
     low, high = (ways, ways) if certain else sorted((count, ways))
     value, low, high = (total * structure.line for total in (count if matches_piece else ways, low, high))
@@ -134,9 +134,9 @@ def _fits_in_all_laps(
 def _test_room(
     capacity: Estimate, structure: Structure, test: ResidencyTest, bench: Bench
 ) -> Ask[tuple[Estimate, Structure]]:
-    """The capacity, exact to the line: of lines that are too many for no set, the most that stay resident.
+    """The capacity, exact to the line: the largest number of lines that stay resident, no set over its ways.
 
-    One line more may miss in some laps only, if a line that is used once takes half the room.
+    If a line used once takes half the room of a line used twice, one more line may miss in some laps only.
     """
     rng, line = bench.rng("room", capacity.element), structure.line
     lines, earlier = rng.permutation(structure.sample(structure.ways, rng)) * line, len(test.evidence)

@@ -1,9 +1,8 @@
 """Sets, ways and index function of a cache, without assuming equal sets, a plain index, or a policy.
 
-Of lines scattered at random one set is the first to get too many. Group tests find the lines of that set; without one
-of them they just fill it, so any other line can be tested for membership. Where the members lie gives the kind of
-index; the ways of every set follow from random lines sampled by that index. If these do not fit exactly as predicted,
-the index is wrong.
+As random lines are added, one set overflows first. Group tests find its lines. Without one of them, the others fill it
+exactly, so any other line can be tested for membership. Where the members lie gives the kind of index; the ways of
+every set follow from random lines sampled by that index. If these do not fit exactly as predicted, the index is wrong.
 """
 
 from dataclasses import replace
@@ -51,10 +50,10 @@ ACCESSES_PER_LINE, MIN_MAX_ACCESSES = 10_000, 1 << 26
 """Accesses of all tests of a cache, at most. Random GPUs took up to 5,500 for each line, without other users."""
 MAX_LONG_SIZES = 2  # in a batch; of long chains few: an access to each line costs more than a batch
 LINES_PER_SET = 4  # of a block, about
-MIN_BLOCK_LINES, MAX_BLOCK_BITS = 512, 14  # in too small a block a set has no line, or no period
+MIN_BLOCK_LINES, MAX_BLOCK_BITS = 512, 14  # a smaller block may hold no line of a set, or no whole period
 MIN_PERIOD_MEMBERS = 3  # lines of a set in a block; with fewer its period may be longer than the block
-PARTS = 64  # of a group of lines that overflows
-WHOLE_SHARE = 0.75  # of the lines that fit: so many are all that there is room for, rather than one set
+PARTS = 64  # into which a group that overflows is split
+WHOLE_SHARE = 0.75  # of the lines that fit: a larger conflict is of the whole cache, not of one set
 CROWDED_GROUPS = 64
 ATTEMPTS = 2  # with other lines: a group test may go wrong by chance, which the check detects
 METHOD = "lines of one set by group tests, those of other sets by the index function; checked on random lines"
@@ -147,7 +146,7 @@ class _Finder:
         return f"{holds}: that is neither a linear index nor a remainder"
 
     def _conflict(self) -> Ask[Array]:
-        """Lines of which one is too many: for their set or, if no such group is found, for the cache."""
+        """A minimal group of lines that overflows: one set or, if none is found, the whole cache."""
         scattered = yield from self._overflowing_lines()
         members = yield from self.tests.minimal_conflict((yield from self._shortest_overflow(scattered)))
         if members.size > WHOLE_SHARE * self.count:
@@ -173,8 +172,8 @@ class _Finder:
     def _set_in_wide_block(self, exact: Array, spare: int) -> Ask[tuple[Array, int]]:
         """As `_set_in_block`, among more lines, where sets are many.
 
-        Adjacent lines that are fewer than the sets share none of them, so many are tested at once, then parts of those
-        that overflow.
+        Adjacent lines, if fewer than the sets, lie in different ones, so many are tested at once. Groups that overflow
+        are then split.
         """
         sets = self.count // exact.size
         size = 1 << min(self.bits, (LINES_PER_SET * sets - 1).bit_length())
@@ -261,8 +260,8 @@ class _Finder:
     def _check(self, lines: LinesBySet, ways: tuple[int, ...]) -> Ask[bool]:
         """Whether the sets hold as many random lines as they have ways, and no more, in every repetition.
 
-        Of two sets taken for one, chance decides. And a full set must not conflict with a line of any other: of one
-        set taken for two, it does.
+        If two sets were taken for one, the outcome differs between repetitions. If one was taken for two, a full set
+        conflicts with a line of the other: that is tested too.
         """
         rng, full = self.tests.rng("check"), np.array(ways)
         sets = rng.permutation(full.size)[:CHECKS]
@@ -291,7 +290,7 @@ def _one_line_per_set(rows: tuple[int, ...], place: int, value: int) -> Array:
 
 
 def _with_spare(exact: Array, others: Array, spare: int) -> Array:
-    """Lines of a full set and others; instead of those that are among the first, one more line of that set."""
+    """Lines of a full set and others; a line that is in the set already is replaced by `spare`, another one of it."""
     lines = np.append(exact, np.where(np.isin(others, exact), spare, others))
     return lines[np.sort(np.unique(lines, return_index=True)[1])]
 
