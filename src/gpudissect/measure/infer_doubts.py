@@ -158,7 +158,7 @@ def _latencies(numbers: _Numbers) -> Iterator[Doubt]:
 
 
 def _l2_sizes(numbers: _Numbers, stated: object) -> Iterator[Doubt]:
-    """Doubts about the L2 from the driver, from the reach of the first TLB, and from memory latencies of two partitions."""
+    """Doubts about the L2 from the driver, the reach of the first TLB, and memory latencies of two partitions."""
     size, reach = numbers.interval("l2", "capacity"), numbers.value("tlb_l1", "reach")
     near, far = numbers.value("dram", "near_latency"), numbers.value("dram", "far_latency")
     if reach and near and reach < MIN_REACH:
