@@ -66,7 +66,7 @@ as in the file of the GTX980 (MC16 table 5: not LRU), they vary from lap to lap.
 ## Emergent
 
 The published latencies and rates are inputs of the simulated SM. The number of warps that reach the peak, which warps
-wait, and the occupancy over time are not inputs. Numbers agree within 5 %; numbers of warps must be equal.
+wait, and the occupancy over time are not inputs. Numbers agree within 5 %.
 
 VV16 table 6.3 lists the warps that reach over 99 % of the peak of one chain (s6.1). They are compared at 99 %.
 `discover` reports the warps for 95 % of the rate with any number of chains, which is another quantity. Latency times

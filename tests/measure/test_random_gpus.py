@@ -13,7 +13,7 @@ from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL
 from gpudissect.measure.infer_doubts import OTHERS_USED_IT
 from gpudissect.measure.tlb.plan_sets import probability_to_fit
 from gpudissect.survey.run import run_survey
-from gpudissect.workload import Explicit
+from gpudissect.workload import Explicit, Path
 from tests.support.driving import estimates, outcome
 from tests.support.one_cache import level
 
@@ -92,6 +92,13 @@ def test_pages_of_a_tlb_miss_cost_no_change_of_window():
     gpu, found = random_gpu(2000249), estimates(random_gpu(2000249), ["tlb.tlb_l2"], 2000249)
     first, second = (tlb.penalty for tlb in gpu.hierarchy.tlbs)
     assert found["tlb_l2", "miss_penalty"].value == pytest.approx(second - first, abs=1)
+
+
+def test_evicted_lines_do_not_change_the_timing_overhead():
+    """Other processes evict some of the lines that all SMs access."""
+    gpu, found = random_gpu(2100163), estimates(random_gpu(2100163), ["map.l2"], 2100163)
+    latency = found["dram", "near_latency"]
+    assert latency.low <= gpu.hierarchy.routes[Path.GLOBAL_L2].memory_latency <= latency.high
 
 
 def test_a_capacity_that_unequal_sets_contradict_is_doubtful_if_the_line_is_not_known():

@@ -108,11 +108,9 @@ def contradictions(
             what = f"{each.element}: {each.share:.1%} of random accesses predicted, {each.possible:.1%} possible"
             advice = "sets, index function or policy may be wrong: look at their evidence"
             sets, policy = (numbers.findings.get((each.element, name)) for name in ("sets", "replacement_policy"))
-            are_sets_known = sets is not None and sets[0] is not None
-            is_policy_unknown = are_sets_known and policy is not None and policy[0] is None
+            is_policy_unknown = sets and sets[0] is not None and policy and policy[0] is None
             if not is_policy_unknown or each.possible - each.share > MAX_POLICY_SHORTFALL:
-                confidence = CONTRADICTED if are_sets_known else DOUBTFUL
-                yield Doubt(what, _names(each.element, *GEOMETRY), advice, confidence)
+                yield Doubt(what, _names(each.element, *GEOMETRY), advice)
     for element in dict.fromkeys(element for element, _ in findings):
         product, capacity = numbers.product(element), numbers.interval(element, "capacity")
         if not product or not capacity or (element in predicted and product[0] > capacity[1]):

@@ -6,10 +6,7 @@ import pytest
 
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
-from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.estimate import Status
-from gpudissect.measure import plan
-from gpudissect.measure.cache.plan_capacity import clamp_to_stated
 from gpudissect.simulation.cache.geometry import (
     Cache,
     Hierarchy,
@@ -88,17 +85,3 @@ def test_the_reach_of_a_tlb_is_no_far_partition():
     for attribute in ("segment_size", "near_latency", "far_latency"):
         assert found["l2", attribute].status is Status.NOT_FOUND
     assert found["dram", "near_latency"].status is Status.NOT_FOUND
-
-
-CLAMPED = [(60 * MIB, 1, 60 * MIB), (60 * MIB, 2, 63 * MIB), (64 * MIB, 1, 63 * MIB), (50 * MIB, 1, 63 * MIB)]
-
-
-@pytest.mark.parametrize(("stated", "partitions", "high"), [*CLAMPED, (None, 1, 63 * MIB)])
-def test_the_bracket_is_clamped_to_the_stated_size(stated, partitions, high):
-    """Unless the value exceeds it."""
-    facts = {} if stated is None else {"l2_size": stated}
-    bench = plan.Bench(DeviceInfo(spec="a", name="b", origin=Origin.SIMULATED, sm_count=1, span_limits={}, facts=facts))
-    estimate = plan.found("l2", "capacity", 58 * MIB, 54 * MIB, 63 * MIB, 0.9, "", ())
-    clamped = clamp_to_stated(estimate, partitions, bench)
-    assert (clamped.value, clamped.low, clamped.high) == (58 * MIB, 54 * MIB, high)
-    assert bool(clamped.caveats) is (high != estimate.high)

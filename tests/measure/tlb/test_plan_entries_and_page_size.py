@@ -9,7 +9,7 @@ from gpudissect.catalogue import load
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
-from gpudissect.measure.infer_confidence import EXACT
+from gpudissect.measure.infer_confidence import DOUBTFUL, EXACT
 from gpudissect.measure.tlb import plan_sets
 from gpudissect.measure.tlb.page_accesses import Undecided
 from gpudissect.simulation.cache.geometry import (
@@ -236,4 +236,4 @@ def test_entries_are_doubtful_where_the_sets_cannot_be_separated(monkeypatch):
     monkeypatch.setattr(plan_sets._SetSearch, "all_sets", all_sets)
     found = estimates(gpu([tlb(16, 2 * MIB)]), ["sets.tlb_l1"])
     assert found["tlb_l1", "entries"].value == 16 and found["tlb_l1", "reach"].value == 32 * MIB
-    assert found["tlb_l1", "entries"].confidence == found["tlb_l1", "reach"].confidence == 0.5
+    assert found["tlb_l1", "entries"].confidence == found["tlb_l1", "reach"].confidence == DOUBTFUL

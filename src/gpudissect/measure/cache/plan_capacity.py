@@ -171,9 +171,10 @@ def l2_capacity_plan(bench: Bench, known: Known) -> Plan:
     """Capacity of the L2, and size of its near partition, or why there is only one."""
     level, lines = level_of("l2", known), known[lines_of("l2")]
     if level is not None and level.far_partition is not None and lines is not None:
-        whole, near, count = yield from _partition_sizes(level, level.far_partition, lines.line, bench)
-        whole = clamp_to_stated(_add_stated_size(whole, bench), 1, bench)
-        return Outcome((whole, clamp_to_stated(near, count, bench)), round(float(whole.high or 0)))
+        whole, near = yield from _partition_sizes(level, level.far_partition, lines.line, bench)
+        largest, stated = round(float(whole.high or 0)), bench.info.facts.get("l2_size")
+        footprint_size = min(largest, stated) if isinstance(stated, int) else largest  # of other experiments
+        return Outcome((_add_stated_size(whole, bench), near), footprint_size)
     outcome = yield from capacity_plan("l2", bench, known)
     (whole,) = outcome.estimates
     if whole.status is not Status.FOUND or level is None or lines is None:
@@ -201,8 +202,8 @@ def _check_filled_latency(whole: Estimate, level: Level, line: int, bench: Bench
     return replace(whole, caveats=(*whole.caveats, caveat), evidence=(*whole.evidence, trace.workload))
 
 
-def _partition_sizes(level: Level, far: FarPartition, line: int, bench: Bench) -> Ask[tuple[Estimate, Estimate, int]]:
-    """Capacity of all partitions together, segment size, that of the near one, and their number."""
+def _partition_sizes(level: Level, far: FarPartition, line: int, bench: Bench) -> Ask[tuple[Estimate, Estimate]]:
+    """Capacity of all partitions together, and segment size, that of the near one."""
     bounds, home = level.bounds, level.home_partition
     assert bounds is not None and home is not None  # or no far partition would be known
     count = min(OVERSUBSCRIPTION * far.overflow_footprint, bench.info.limit(level.path)) // line
@@ -230,7 +231,7 @@ def _partition_sizes(level: Level, far: FarPartition, line: int, bench: Bench) -
     partitions = partition_count(int((~are_far).sum()), are_far.size)
     multiple = MULTIPLE.format("twice" if partitions == PARTITION_COUNT else f"{partitions} times")
     capacity = _partition("capacity", whole, evidence, multiple)
-    return capacity, _partition("segment_size", near_size, evidence), partitions
+    return capacity, _partition("segment_size", near_size, evidence)
 
 
 def _partition(attribute: str, size: ResidentBytes, evidence: tuple[str, ...], *caveats: str) -> Estimate:
@@ -246,22 +247,6 @@ def _add_stated_size(estimate: Estimate, bench: Bench) -> Estimate:
     if estimate.element != "l2" or not isinstance(stated, int):
         return estimate
     return replace(estimate, caveats=(*estimate.caveats, f"the driver states {format_bytes(stated)}"))
-
-
-def clamp_to_stated(estimate: Estimate, partitions: int, bench: Bench) -> Estimate:
-    """Clamp the bracket of the size of an L2, or of one of its equal partitions, to the size that the driver states.
-
-    The value is not moved: where it exceeds the stated size, the bracket stays as it is.
-    """
-    stated = bench.info.facts.get("l2_size")
-    if not isinstance(stated, int) or not isinstance(estimate.value, int | float) or estimate.high is None:
-        return estimate
-    limit = stated // partitions
-    if not estimate.value <= limit < estimate.high:
-        return estimate
-    size = format_bytes(stated) + (f" for {partitions} equal partitions" if partitions > 1 else "")
-    caveat = f"bracket clamped to what the driver states, {size}"
-    return replace(estimate, high=limit, caveats=(*estimate.caveats, caveat))
 
 
 EXPERIMENTS = (

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from gpudissect.measure.tlb.infer_miss_penalty import MIN_STEP_CYCLES, PENALTY_ERROR, Penalties
 
 MAX_UNCLEAR_SHARE = (0.25, 0.5)  # of the largest score: it is unclear whether a score between them is a boundary
+MAX_NOISE_SHARE = 0.25  # of the largest score, which the opposite one may have: that is chance
 MIN_WALK_SHARE = 0.9  # of the pages, which must miss every TLB in both orders
 WALK_STEP_SHARE = 0.65  # of the step from a hit in the last TLB to a walk; pages above it walk
 MIN_SLOW_SHARE = 0.75  # of the pages, which must be slow if each access changes the window
@@ -54,6 +55,8 @@ def find_boundaries(rising: Penalties, falling: Penalties, noise: float) -> Boun
         return None
     if largest < min_score:
         return Boundaries((), 0.0)
+    if opposite.max(initial=0.0) >= MAX_NOISE_SHARE * largest:
+        return None
     unclear, clear = (max(share * largest, min_score) for share in MAX_UNCLEAR_SHARE)
     if np.any((score >= unclear) & (score < clear)):
         return None

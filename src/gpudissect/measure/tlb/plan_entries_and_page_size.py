@@ -37,8 +37,8 @@ MIN_PAGE_SIZE = 4096
 MIN_PAGES = 40  # that must fit into memory at the first distance
 FIRST_PAGES, MAX_PAGES = 8, 8192  # of chains
 MAX_UNUSED_SHARE = 0.12
-"""Entries of a large TLB that consecutive pages may leave unused, relative to those they use. In one process a count
-repeats within 2; from process to process, with other physical pages, H200s gave 1,852 to 2,050 (34 counts)."""
+"""Entries of a large TLB that other physical pages may use or leave unused, relative to those used. In one
+process, counts repeat within 2; from process to process, H200s gave 1,852 to 2,050 (34 counts)."""
 COST_ROUNDS = 3  # latencies drift between the chains that are compared
 MAX_EXACT_ENTRIES = 128  # of more entries, others may have taken one, or a few misses may have passed for misread
 MIN_MISS_SHARE = 0.4  # of accesses: with twice as many pages as entries half or more miss, whatever the policy
@@ -325,15 +325,16 @@ def _estimates(element: str, level: TlbLevel, last: TlbLevel | None, certain: bo
     slack = 2 * (entries // MAX_EXACT_ENTRIES)
     low, high = entries - slack, entries + level.costs.held + slack
     if entries > MAX_EXACT_ENTRIES:
-        high = math.ceil(entries * (1 + MAX_UNUSED_SHARE))
+        low, high = math.floor(low / (1 + MAX_UNUSED_SHARE)), math.ceil(entries * (1 + MAX_UNUSED_SHARE))
+    placement = (PLACEMENT,) if entries > MAX_EXACT_ENTRIES else ()
     origin = METHOD, level.evidence
     is_exact = certain and entries <= MAX_EXACT_ENTRIES and not level.costs.held
     unsure = CONFLICTED if level.costs.held else BRACKETED
     counted, sized = (EXACT if sure else unsure for sure in (is_exact, certain and not level.costs.held))
     return (
-        found(element, "entries", entries, low, high, counted, *origin, held_pages(level)),
+        found(element, "entries", entries, low, high, counted, *origin, (*held_pages(level), *placement)),
         found(element, "page_size", page, page, page, sized, *origin, ("what one entry covers",)),
-        _reach_estimate(level, element, low, high, counted),
+        _reach_estimate(level, element, low, high, counted, placement),
         _penalty_estimate(element, level, last),
     )
 
@@ -344,12 +345,11 @@ def held_pages(level: TlbLevel) -> tuple[str, ...]:
     return (f"{level.entries + held} pages fit, but {held} hit in every lap in the TLB before",) if held else ()
 
 
-def _reach_estimate(level: TlbLevel, element: str, low: int, high: int, confidence: float) -> Estimate:
-    """Memory that stays mapped. With other physical pages a large TLB may map as much less as more."""
+def _reach_estimate(
+    level: TlbLevel, element: str, low: int, high: int, confidence: float, caveats: tuple[str, ...]
+) -> Estimate:
+    """Memory that stays mapped."""
     entries, page = level.entries, level.page_size
-    caveats: tuple[str, ...] = ()
-    if entries > MAX_EXACT_ENTRIES:
-        low, caveats = math.floor(low / (1 + MAX_UNUSED_SHARE)), (PLACEMENT,)
     return found(element, "reach", entries * page, low * page, high * page, confidence, METHOD, level.evidence, caveats)
 
 

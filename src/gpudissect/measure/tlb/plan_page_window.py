@@ -106,7 +106,7 @@ class _Search:
         edges = scan.edges
         span = format_bytes_rounded(int(scan.pages[-1]) * self.page)
         if not edges:
-            reason = f"pages in order over {span} take as long in both directions: no windows larger than a page"
+            reason = f"pages in order over {span} take as long in both directions: no change of a window"
             return self.without(Status.NOT_FOUND, reason)
         if len(edges) == 1:
             low = float(max(edges[0][0] + 1, int(scan.pages[-1]) + 1 - edges[0][1]) * self.page)
@@ -179,11 +179,13 @@ class _Search:
         raise Undecided(reason)
 
     def scan(self, step: int, pages: Pages) -> Ask[_Scan]:
-        """Visit pages in rising and in falling order until all changes are clear. Raises `Undecided`."""
+        """Visit pages in rising and in falling order until all changes are clear in all laps. Raises `Undecided`."""
         before_last = self.levels[-2].miss.cycles if len(self.levels) > 1 else 0.0
+        rising, falling = np.empty((2, 0, pages.size))
         for attempt in range(MAX_ATTEMPTS):
-            rising, reverse = yield from self.accesses.visits([pages, pages[::-1]], LAPS << attempt)
-            falling, noise = reverse[:, ::-1], self.accesses.noise
+            upwards, downwards = yield from self.accesses.visits([pages, pages[::-1]], LAPS << attempt)
+            rising, falling = np.vstack([rising, upwards]), np.vstack([falling, downwards[:, ::-1]])
+            noise = self.accesses.noise
             walks = infer_page_window.walking_pages(rising, falling, before_last, noise)
             if walks is None:
                 continue
