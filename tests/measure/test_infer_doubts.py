@@ -121,7 +121,7 @@ def estimate(name, value):
         ("l2.capacity", 1 << 20, 16, [BRACKETED]),
         ("l2.capacity", 1 << 20, None, [DOUBTFUL]),  # random GPU 2000476
         ("l2.segment_size", 1 << 20, 16, [CONFLICTED]),  # 2100163
-        ("l2.max_miss_rate", 0.5, 16, [CONFLICTED]),  # 2100067
+        ("l2.max_miss_rate", 0.5, 16, [CONTRADICTED]),  # 2100067
         ("l2.replacement_policy", "lru", 16, [CONFLICTED]),
         ("l2.replacement_policy", "weighted 0.115 0.243 0.402 0.240", 16, [DOUBTFUL]),  # 2000208
         ("tlb_l1.replacement_policy", "random", 16, [DOUBTFUL]),

@@ -196,9 +196,12 @@ def disturbances(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doubt
     """
     for (element, attribute), each in findings.items():
         sets, confidence = findings.get((element, "sets")), BRACKETED
-        if attribute in ("segment_size", "max_miss_rate", "replacement_policy"):
+        are_sets_unclear = sets is not None and sets.status is Status.AMBIGUOUS
+        if attribute == "max_miss_rate":
+            confidence = CONTRADICTED
+        elif attribute in ("segment_size", "replacement_policy"):
             confidence = DOUBTFUL if str(each.value).startswith(RANDOM_POLICIES) else CONFLICTED
-        elif attribute == "capacity" and sets is not None and sets.status is Status.AMBIGUOUS:
+        elif (attribute == "capacity" and are_sets_unclear) or (element in TLBS and each.confidence == CONFLICTED):
             confidence = DOUBTFUL
         if attribute in DISTURBED.get(element, ()):
             yield Doubt(OTHERS_USED_IT, _names(element, attribute), confidence=confidence)
