@@ -9,6 +9,7 @@ from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
 from gpudissect.measure.cache import plan_levels, plan_line
+from gpudissect.measure.infer_confidence import DOUBTFUL
 from gpudissect.measure.infer_latency import chase_latency
 from gpudissect.simulation.cache.geometry import (
     Cache,
@@ -142,7 +143,7 @@ def test_a_victim_cache_behind_the_l1_makes_its_size_doubtful(fill, policy):
         SimulatedGpu(hierarchy, spec="sim:untuned", name="untuned", noise=Noise()), ["capacity.l1", "penalty.l1"]
     )
     for name in ("capacity", "miss_penalty"):
-        assert found["l1", name].confidence <= 0.5 and "another level" in found["l1", name].caveats[-1]
+        assert found["l1", name].confidence <= DOUBTFUL and "another level" in found["l1", name].caveats[-1]
 
 
 @pytest.mark.parametrize("walk", [100.0, 230.0])
@@ -190,7 +191,7 @@ def test_prefetch_of_the_next_lines_makes_the_l1_doubtful(reach):
 def test_lines_of_an_l1_that_fetches_the_next_one_are_doubtful():
     found, _ = surveyed(gpu(line=32, sector=32, prefetch=Prefetch("l1", 32, run=0)), "l1")
     stated = [found[name] for name in (("l1", "line_size"), ("l1", "capacity")) if name in found]
-    assert stated and all(each.confidence <= 0.5 and plan_line.AHEAD in each.caveats for each in stated)
+    assert stated and all(each.confidence <= DOUBTFUL and plan_line.AHEAD in each.caveats for each in stated)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -207,7 +208,7 @@ def test_a_small_l2(size):
 
 def test_the_size_that_the_driver_states_makes_another_doubtful():
     found, _ = surveyed(gpu(facts={"l2_size": 2 * MIB}), "l2")
-    assert found["l2", "capacity"].confidence <= 0.5 and "driver states 2 MiB" in found["l2", "capacity"].caveats[-1]
+    assert found["l2", "capacity"].confidence <= DOUBTFUL and "driver states 2 MiB" in found["l2", "capacity"].caveats[-1]
 
 
 @pytest.mark.parametrize("even", [37, 43])
