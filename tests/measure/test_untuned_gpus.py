@@ -208,7 +208,8 @@ def test_a_small_l2(size):
 
 def test_the_size_that_the_driver_states_makes_another_doubtful():
     found, _ = surveyed(gpu(facts={"l2_size": 2 * MIB}), "l2")
-    assert found["l2", "capacity"].confidence <= DOUBTFUL and "driver states 2 MiB" in found["l2", "capacity"].caveats[-1]
+    capacity = found["l2", "capacity"]
+    assert capacity.confidence <= DOUBTFUL and "driver states 2 MiB" in capacity.caveats[-1]
 
 
 @pytest.mark.parametrize("even", [37, 43])
