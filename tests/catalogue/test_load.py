@@ -146,3 +146,18 @@ def test_instruction_caches_are_simulated_but_not_published():
         assert gpu.hierarchy().routes[Path.CODE].caches == ("icache_l0", second, "l2")
         assert gpu.hierarchy().limits[Path.CODE] == 512 * 1024
         assert not [item for item in gpu.published() if item.element.startswith("icache")]
+
+
+def test_similar_names_are_sought_for_the_first_wrong_one_only(monkeypatch):
+    """A file of 1 MB may have 300,000."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from gpudissect.catalogue import quantity
+    from gpudissect.catalogue.schema import Published
+
+    sought = []
+    monkeypatch.setattr(quantity, "suggest", lambda name, *_, **__: sought.append(name) or ["ways"])
+    with pytest.raises(ValidationError) as error:
+        TypeAdapter(Published).validate_python({"l1": {f"way{i}": 1 for i in range(9)}})
+    assert quantity.first_problem(error.value).startswith("l1.way0: must be one of ways, ...")
+    assert sought == ["way0"]

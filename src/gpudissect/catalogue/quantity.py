@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 MAX_SHOWN = 70  # characters of a wrong value that a message repeats
 MAX_NAMES = 6  # shown of many known names
-_REJECTED = "catalogue"  # type of the errors that `wrong` raises
+_REJECTED, _NAME = "catalogue", "name"  # types of the errors that `wrong` and `name_among` raise
 
 
 def wrong(field: str, got: object, allowed: str) -> NoReturn:
@@ -32,13 +32,12 @@ def wrong(field: str, got: object, allowed: str) -> NoReturn:
 
 
 def name_among(names: Iterable[str]) -> AfterValidator:
-    """A validator of names; the message has similar ones."""
+    """A validator of names. A file may have many wrong ones, so `first_problem` looks for similar ones."""
     known = tuple(names)
 
     def check(name: str) -> str:
         if name not in known:
-            similar = suggest(name, known, count=MAX_NAMES, cutoff=0.4) or known[:MAX_NAMES]
-            raise PydanticCustomError("name", "must be one of {names}, ...", {"names": ", ".join(similar)})
+            raise PydanticCustomError(_NAME, "must be a known name", {"known": known})
         return name
 
     return AfterValidator(check)
@@ -49,7 +48,12 @@ def first_problem(error: ValidationError) -> str:
     problems = error.errors(include_url=False)
     first = problems[0]
     place = [*first["loc"], first["ctx"]["field"]] if first["type"] == _REJECTED else first["loc"]
-    text = f"{'.'.join(shorten(str(part)) for part in place if part != '[key]')}: {first['msg']}"
+    what = first["msg"]
+    if first["type"] == _NAME:
+        known = first["ctx"]["known"]
+        similar = suggest(str(first["input"]), known, count=MAX_NAMES, cutoff=0.4) or known[:MAX_NAMES]
+        what = f"must be one of {', '.join(similar)}, ..."
+    text = f"{'.'.join(shorten(str(part)) for part in place if part != '[key]')}: {what}"
     if first["type"] not in (_REJECTED, "missing"):
         text += f", got {_repr(first['input'])}"
     return text if len(problems) == 1 else f"{text} (and {len(problems) - 1} more)"

@@ -194,7 +194,8 @@ def disturbances(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doubt
     If the sets are unknown, the capacity that they leave may be mistaken for all. With random replacement, some victims
     are their lines, which biases the weights of the ways.
     """
-    for (element, attribute), each in findings.items():
+    disturbed = {name: each for name, each in findings.items() if name[1] in DISTURBED.get(name[0], ())}
+    for (element, attribute), each in disturbed.items():
         sets, confidence = findings.get((element, "sets")), BRACKETED
         are_sets_unclear = sets is not None and sets.status is Status.AMBIGUOUS
         if attribute == "max_miss_rate":
@@ -203,5 +204,4 @@ def disturbances(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doubt
             confidence = DOUBTFUL if str(each.value).startswith(RANDOM_POLICIES) else CONFLICTED
         elif (attribute == "capacity" and are_sets_unclear) or (element in TLBS and each.confidence == CONFLICTED):
             confidence = DOUBTFUL
-        if attribute in DISTURBED.get(element, ()):
-            yield Doubt(OTHERS_USED_IT, _names(element, attribute), confidence=confidence)
+        yield Doubt(OTHERS_USED_IT, _names(element, attribute), confidence=confidence)

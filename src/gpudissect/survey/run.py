@@ -157,7 +157,7 @@ def run_experiments(
     caches, paths = _instances(knowledge, CacheCounts), _instances(knowledge, PathCounts)
     conditions = gather(drive.contexts)
     stated_l2 = device.info.facts.get("l2_size")
-    statements = _with_doubts(drive.statements(set(ELEMENTS)), caches, paths, stated_l2, conditions)
+    statements = _with_doubts(drive.statements(set(ELEMENTS)), caches, paths, stated_l2, conditions.notes)
     compared = [name for name, each in registered.items() if name in outcomes and each.study is Study.COMPARE_METHODS]
     return Survey(
         {name: each for name, each in statements.items() if name[0] in elements},
@@ -186,7 +186,7 @@ def _with_doubts(
     caches: Iterable[CacheCounts],
     paths: Iterable[PathCounts],
     stated_l2: object,
-    at: Conditions,
+    notes: Collection[str],
 ) -> Statements:
     """The statements, and one with less confidence for each finding that is in doubt."""
     agreements = [Agreement(each.name, each.agreement, each.possible) for each in caches]
@@ -195,7 +195,7 @@ def _with_doubts(
     last = {name: each[-1].estimate for name, each in statements.items()}
     doubted = dict(statements)
     numbers = {name: (each.value, each.low, each.high) for name, each in last.items()}
-    doubts = disturbances(last) if OTHER_PROCESSES in at.notes else ()
+    doubts = disturbances(last) if OTHER_PROCESSES in notes else ()
     for doubt in (*doubts, *contradictions(numbers, agreements, stated_l2), *doubtful_sets(last)):
         for name, estimate in last.items():
             if estimate.confidence is not None and ".".join(name) in doubt.about:

@@ -334,7 +334,7 @@ def _estimates(element: str, level: TlbLevel, last: TlbLevel | None, certain: bo
     return (
         found(element, "entries", entries, low, high, counted, *origin, (*held_pages(level), *placement)),
         found(element, "page_size", page, page, page, sized, *origin, ("what one entry covers",)),
-        _reach_estimate(level, element, low, high, counted, placement),
+        found(element, "reach", entries * page, low * page, high * page, counted, *origin, placement),
         _penalty_estimate(element, level, last),
     )
 
@@ -343,14 +343,6 @@ def held_pages(level: TlbLevel) -> tuple[str, ...]:
     """The caveat about pages that the level before holds; empty without such pages."""
     held = level.costs.held
     return (f"{level.entries + held} pages fit, but {held} hit in every lap in the TLB before",) if held else ()
-
-
-def _reach_estimate(
-    level: TlbLevel, element: str, low: int, high: int, confidence: float, caveats: tuple[str, ...]
-) -> Estimate:
-    """Memory that stays mapped."""
-    entries, page = level.entries, level.page_size
-    return found(element, "reach", entries * page, low * page, high * page, confidence, METHOD, level.evidence, caveats)
 
 
 def _penalty_estimate(element: str, level: TlbLevel, last: TlbLevel | None) -> Estimate:
