@@ -3,7 +3,7 @@
 import pytest
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, CONTRADICTED, DOUBTFUL
+from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL
 from gpudissect.measure.infer_doubts import Agreement, contradictions, disturbances, doubtful_sets, path_agreements
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -61,7 +61,7 @@ def test_wrong_predictions_contradict_the_geometry_unless_the_policy_explains_th
 def test_lines_that_fall_into_no_known_sets_make_what_follows_from_them_less_certain(attribute, fields, about):
     """Random GPUs 2100251 and 2100069: room for fewer lines than tags, half of it for a line used once."""
     (contradiction,) = doubtful_sets({("l1", attribute): Estimate(element="l1", attribute=attribute, **fields)})
-    assert about in contradiction.about and contradiction.confidence == CONTRADICTED
+    assert about in contradiction.about and contradiction.confidence == DOUBTFUL
 
 
 def test_more_tags_than_room_are_no_contradiction_where_accesses_are_predicted_with_them():
@@ -121,7 +121,7 @@ def estimate(name, value):
         ("l2.capacity", 1 << 20, 16, [BRACKETED]),
         ("l2.capacity", 1 << 20, None, [DOUBTFUL]),  # random GPU 2000476
         ("l2.segment_size", 1 << 20, 16, [CONFLICTED]),  # 2100163
-        ("l2.max_miss_rate", 0.5, 16, [CONTRADICTED]),  # 2100067
+        ("l2.max_miss_rate", 0.5, 16, [DOUBTFUL]),  # 2100067
         ("l2.replacement_policy", "lru", 16, [CONFLICTED]),
         ("l2.replacement_policy", "weighted 0.115 0.243 0.402 0.240", 16, [DOUBTFUL]),  # 2000208
         ("tlb_l1.replacement_policy", "random", 16, [DOUBTFUL]),

@@ -56,12 +56,29 @@ def test_pages_of_other_processes_halve_no_page_of_a_tlb():
     assert (found["tlb_l1", "page_size"].value, found["tlb_l1", "entries"].value) == (2 << 20, 33)
 
 
-@pytest.mark.parametrize("seed", [1700151, 1800453])
-def test_pages_of_a_tlb_whose_sets_contradict_them_are_doubtful(seed):
+def test_pages_of_a_tlb_whose_sets_contradict_them_are_doubtful():
     """Each page was taken for two entries of half its size."""
-    found = estimates(random_gpu(seed), ["sets.tlb_l2"], seed)
+    found = estimates(random_gpu(1800453), ["sets.tlb_l2"], 1800453)
     assert found["tlb_l2", "sets"].status is Status.AMBIGUOUS
     assert found["tlb_l2", "page_size"].confidence == found["tlb_l2", "entries"].confidence == DOUBTFUL
+
+
+def test_a_policy_that_does_not_predict_every_sequence_is_doubtful():
+    """NRU with 215 entries: MRU predicts 99 % of most sequences and 96.6 % of one."""
+    found = estimates(random_gpu(2300468), ["policy.tlb_l2"], 2300468)["tlb_l2", "replacement_policy"]
+    assert (found.value, found.confidence) == ("mru", DOUBTFUL)
+
+
+@pytest.mark.parametrize(("seed", "cache", "copies"), [(2300536, "l1", 2), (2300836, "texture", 4)])
+def test_copies_of_a_cache_are_counted_by_a_chain_that_does_not_quite_fit(seed, cache, copies):
+    found = estimates(random_gpu(seed), [f"sharing.{cache}"], seed)
+    assert found[cache, "count_per_sm"].value == copies
+
+
+def test_no_way_of_a_tlb_is_outside_its_fixed_order():
+    """Seed 2300873: an entry that no access replaces is filled by the first one and lost to all others."""
+    tlb = random_gpu(2300873).hierarchy.tlbs[0]
+    assert max(tlb.ways) <= max(tlb.policy.order)
 
 
 def test_ways_of_one_measured_set_are_doubtful():
@@ -84,7 +101,7 @@ def test_a_miss_that_takes_longer_than_others_in_every_lap_is_one():
 
 def test_pages_that_the_first_tlb_holds_do_not_make_those_of_the_second_smaller():
     found = estimates(random_gpu(900092), ["tlb.tlb_l2"], 900092)
-    assert (found["tlb_l2", "page_size"].value, found["tlb_l2", "entries"].value) == (16 << 20, 148)
+    assert (found["tlb_l2", "page_size"].value, found["tlb_l2", "entries"].value) == (16 << 20, 144)
 
 
 def test_pages_of_a_tlb_miss_cost_no_change_of_window():

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from gpudissect.estimate import Estimate, Status, Value
-from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, CONTRADICTED, DOUBTFUL
+from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL
 from gpudissect.simulation.cache.geometry import RANDOM_POLICIES
 from gpudissect.units import format_bytes
 from gpudissect.vocabulary import PATHS, TLBS
@@ -27,6 +27,7 @@ DISTURBED = {"l2": ("capacity", "segment_size", "replacement_policy", "max_miss_
     TLBS, ("ways", "replacement_policy", "entries", "page_size", "reach")
 )
 GEOMETRY = ("fetch_granularity", *SIZES, "entries", "page_size", "reach", "replacement_policy")
+BY_GEOMETRY = ("max_miss_rate", "count_per_sm", "shared_with")  # measured over a footprint that the geometry gives
 
 Counts = Mapping[str, int]
 Bracketed = tuple[Value | None, float | None, float | None]
@@ -110,7 +111,7 @@ def contradictions(
             sets, policy = (numbers.findings.get((each.element, name)) for name in ("sets", "replacement_policy"))
             is_policy_unknown = sets and sets[0] is not None and policy and policy[0] is None
             if not is_policy_unknown or each.possible - each.share > MAX_POLICY_SHORTFALL:
-                yield Doubt(what, _names(each.element, *GEOMETRY), advice)
+                yield Doubt(what, _names(each.element, *GEOMETRY, *BY_GEOMETRY), advice)
     for element in dict.fromkeys(element for element, _ in findings):
         product, capacity = numbers.product(element), numbers.interval(element, "capacity")
         if not product or not capacity or (element in predicted and product[0] > capacity[1]):
@@ -118,7 +119,7 @@ def contradictions(
         if not capacity[0] <= product[0] * (1 + 1e-9) <= capacity[1] * MAX_SIZE_RATIO:
             what = f"{element}: {product[1]} is not {format_bytes(numbers.value(element, 'capacity') or 0)}"
             advice = "part of the array may serve another purpose: see capacity"
-            yield Doubt(what, _names(element, *SIZES), advice, CONTRADICTED)
+            yield Doubt(what, _names(element, *SIZES), advice)
     yield from _latencies(numbers)
     yield from _l2_sizes(numbers, stated_l2)
     for first, second in pairwise(TLBS):
@@ -181,11 +182,11 @@ def doubtful_sets(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doub
     for (element, attribute), each in findings.items():
         if attribute == "sets" and each.status is Status.AMBIGUOUS:
             what = f"{element}: lines conflict, but not as those of one set"
-            yield Doubt(what, _names(element, "capacity"), confidence=CONTRADICTED)
+            yield Doubt(what, _names(element, "capacity"))
         if attribute == "ways" and each.low is not None and each.high is None:
             what = f"{element}: several sets with more tags than data would look like this one"
             names = _names(element, "sets", "ways", "index_function", "max_miss_rate")
-            yield Doubt(what, names, confidence=CONTRADICTED)
+            yield Doubt(what, names)
 
 
 def disturbances(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doubt]:
@@ -198,10 +199,12 @@ def disturbances(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doubt
     for (element, attribute), each in disturbed.items():
         sets, confidence = findings.get((element, "sets")), BRACKETED
         are_sets_unclear = sets is not None and sets.status is Status.AMBIGUOUS
-        if attribute == "max_miss_rate":
-            confidence = CONTRADICTED
-        elif attribute in ("segment_size", "replacement_policy"):
+        if attribute in ("segment_size", "replacement_policy"):
             confidence = DOUBTFUL if str(each.value).startswith(RANDOM_POLICIES) else CONFLICTED
-        elif (attribute == "capacity" and are_sets_unclear) or (element in TLBS and each.confidence == CONFLICTED):
+        elif (
+            attribute == "max_miss_rate"
+            or (attribute == "capacity" and are_sets_unclear)
+            or (element in TLBS and each.confidence == CONFLICTED)
+        ):
             confidence = DOUBTFUL
         yield Doubt(OTHERS_USED_IT, _names(element, attribute), confidence=confidence)

@@ -192,6 +192,8 @@ def _tlbs(rng: random.Random) -> tuple[tuple[Tlb, ...], float]:
             ways = tuple(max(2, entries // sets) + (rng.random() < 0.2) for _ in range(sets))
         kind = rng.choice(TLB_POLICIES if min(ways) <= MAX_ORDER_LENGTH else TLB_POLICIES[:-1])
         penalty += rng.uniform(12, 80)
+        if kind is PolicyKind.ORDER:
+            ways = (min(ways),) * len(ways)  # no order would name the further way of a set: its entry stays for good
         order = random_order(rng, min(ways)) if kind is PolicyKind.ORDER else ()
         levels.append(Tlb(ways, page, Index(IndexKind.MODULO), Policy(kind, order=order), penalty))
         page, entries = page * rng.choice([1, 1, 4]), sum(ways) * rng.randint(3, 6)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 MIN_MISS_SHARE = 0.5  # at or above, a chain was evicted
+MAX_UNDISTURBED_MISS_SHARE = 0.85  # of a chain that would just fit: the others can still be evicted
 MAX_HIT_MISS_SHARE = 0.25  # at or below, it was not: a kernel's own constants and code evict a little
 
 
@@ -44,16 +45,20 @@ def classify_sharing(misses: MissShares) -> Sharing:
     return Sharing.UNCLEAR
 
 
-def count_copies(miss_share_by_warp: Sequence[float]) -> int | None:
+def count_copies(miss_share_by_warp: Sequence[float], undisturbed: float = 0.0) -> int | None:
     """Number of copies of a cache that serve the warps of an SM.
 
     `miss_share_by_warp[w]` is the share of misses of warp 0 after a lap of warp w over other lines: high if the same
-    copy serves both. The number of copies is the distance between warps that share with warp 0; None if they are not
-    evenly spaced or a share is neither high nor low.
+    copy serves both. Without that lap it is `undisturbed`: the chain may not quite fit. The number of copies is the
+    distance between warps that share with warp 0; None if they are not evenly spaced, a share is neither high nor low,
+    or the chain hardly hits at all.
     """
-    if any(MAX_HIT_MISS_SHARE < share < MIN_MISS_SHARE for share in miss_share_by_warp):
+    if undisturbed > MAX_UNDISTURBED_MISS_SHARE:
         return None
-    same_copy = [warp for warp, share in enumerate(miss_share_by_warp) if share >= MIN_MISS_SHARE]
+    evicted = [(share - undisturbed) / (1 - undisturbed) for share in miss_share_by_warp]
+    if any(MAX_HIT_MISS_SHARE < share < MIN_MISS_SHARE for share in evicted):
+        return None
+    same_copy = [warp for warp, share in enumerate(evicted) if share >= MIN_MISS_SHARE]
     if not same_copy or len(miss_share_by_warp) % len(same_copy):
         return None
     step = len(miss_share_by_warp) // len(same_copy)

@@ -183,7 +183,8 @@ def l2_capacity_plan(bench: Bench, known: Known) -> Plan:
     whole = yield from _check_filled_latency(whole, level, lines.line, bench)
     if level.home_partition is not None:
         high = level.home_partition.partitions * float(whole.high or 0)
-        whole = replace(whole, high=high, confidence=CONFLICTED, caveats=(*whole.caveats, MAYBE_NEAR))
+        confidence = CONFLICTED if whole.confidence == EXACT else DOUBTFUL
+        whole = replace(whole, high=high, confidence=confidence, caveats=(*whole.caveats, MAYBE_NEAR))
     segment = without(Status.NOT_FOUND, "l2", NO_FAR_PARTITION, "segment_size")
     return replace(outcome, estimates=(whole, *segment))
 

@@ -152,7 +152,7 @@ def _memory_estimates(measured: _Measured) -> Iterator[Estimate]:
     if partitions is None or not partitions.by_touches:
         return
     touches, far = measured.latencies.touches - measured.overhead, partitions.far_lines
-    error = 0.5 + MAX_CLOCK_DRIFT * float(np.median(touches)) + float(np.ptp(measured.overheads)) / 2
+    error = 1.0 + MAX_CLOCK_DRIFT * float(np.median(touches)) + float(np.ptp(measured.overheads)) / 2
     for attribute, lines in (("near_latency", ~far), ("far_latency", far)):
         medians = [float(np.median(row[mask])) for row, mask in zip(touches, lines, strict=True) if mask.any()]
         latency = median_over_sms([Latency(each, each - error, each + error) for each in medians])

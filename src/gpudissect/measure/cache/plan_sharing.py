@@ -91,7 +91,7 @@ def sharing_plan(element: str, bench: Bench, known: Known) -> Plan:
     }
     evidence = tuple(trace.workload for trace in traces)
     sharing = _sharing_estimate(element, verdicts, evidence)
-    return Outcome((sharing, _count_estimate(element, list(rest), evidence)), sharing)
+    return Outcome((sharing, _count_estimate(element, list(rest), undisturbed, evidence)), sharing)
 
 
 def _full_cache(element: str, known: Known) -> _FullCache | None:
@@ -135,11 +135,13 @@ def _sharing_estimate(element: str, verdicts: dict[str, Sharing], evidence: tupl
     return estimate(status=Status.FOUND, value=value, confidence=EXACT, caveats=caveats)
 
 
-def _count_estimate(element: str, miss_share_by_warp: list[float], evidence: tuple[str, ...]) -> Estimate:
+def _count_estimate(
+    element: str, miss_share_by_warp: list[float], undisturbed: float, evidence: tuple[str, ...]
+) -> Estimate:
     estimate = partial(Estimate, element=element, attribute="count_per_sm", method=COUNT_METHOD, evidence=evidence)
     if not miss_share_by_warp:
         return estimate(status=Status.NOT_FOUND, reason="the path is too short for two chains")
-    count = count_copies(miss_share_by_warp)
+    count = count_copies(miss_share_by_warp, undisturbed)
     if count is None:
         reason = "the warps that evict each other's lines are not evenly spaced"
         return estimate(status=Status.AMBIGUOUS, reason=reason)

@@ -18,7 +18,7 @@ MIN_STEP_CYCLES = 2.5  # by which a TLB miss must be slower
 MIN_STEP_SHARE = 0.5  # of the penalty of the level before, by which the next must be slower
 MIN_SLOW_SHARE = 0.4  # of the pages that must be slower: of twice as many pages as entries all miss
 THRESHOLD_SHARE = 0.65  # of the step, from which an access is a miss: hits can be delayed, misses are never early
-PENALTY_ERROR = 1.0  # cycles: a clock of whole cycles, read twice
+PENALTY_ERROR = 1.5  # cycles: a difference of two times, each of a clock of whole cycles read twice
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class MissCosts:
     def order_matters(self) -> bool:
         """Whether both orders were measured and differ."""
         both = bool(self.in_order and self.at_random)
-        return both and abs(float(np.median(self.in_order) - np.median(self.at_random))) > 2 * PENALTY_ERROR
+        return both and abs(float(np.median(self.in_order) - np.median(self.at_random))) >= MIN_STEP_CYCLES
 
     @property
     def of_tlb(self) -> tuple[float, ...]:

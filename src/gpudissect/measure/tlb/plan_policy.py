@@ -14,7 +14,7 @@ from gpudissect.errors import UsageError
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache import infer_policy
 from gpudissect.measure.cache.infer_policy import MIN_LEAD_NATS, UNKNOWN, Outcomes, is_random, log_likelihood
-from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, EXACT
+from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL, EXACT
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.tlb.infer_miss_penalty import TlbLevel
 from gpudissect.measure.tlb.page_accesses import VISITS, WARMUP, PageAccesses, Pages
@@ -29,6 +29,7 @@ ATTRIBUTE = "replacement_policy"
 SEQUENCES, MAX_ROUNDS, HELD_OUT = 4, 4, 3  # sequences per round, rounds, and sequences not used to choose
 LAPS = 4
 MAX_MISREAD_RATIO = 6.0  # disagreement relative to the share of misread hits: misses are misread too
+MAX_SEQUENCE_MISREAD_RATIO = 3.0  # the same, of the worst sequence by which a policy was chosen
 WELL_PREDICTED = 0.99  # share of accesses from which nothing is left to explain
 METHOD = "likelihood of observed misses, candidates simulated behind the TLBs before"
 NOT_KNOWN, NOT_KNOWN_BEFORE = "its associativity is not known", "the policy of the TLB before it is not known"
@@ -94,8 +95,15 @@ class _PolicySearch:
             reason = f"predicts {share:.1%} of the accesses correctly and {wrong} wrongly in both runs"
             return ambiguous(reason=f"none of the deterministic policies tried: the closest, {best}, {reason}")
         confidence = EXACT if share >= WELL_PREDICTED else BRACKETED
-        caveat = f"it predicts {share:.2%} of the accesses of sequences not used to choose it"
-        return found(value=best.value, confidence=confidence, caveats=(caveat,))
+        caveats = [f"it predicts {share:.2%} of the accesses of sequences not used to choose it"]
+        chosen_by = [
+            (self._predicted(best, pages), missed) for pages, missed in zip(self.sequences, self.observed, strict=True)
+        ]
+        worst = min(infer_policy.agreement(*each) for each in chosen_by)
+        if worst < 1 - MAX_SEQUENCE_MISREAD_RATIO * misread:
+            confidence = DOUBTFUL
+            caveats.append(f"it predicts {worst:.1%} of the accesses of one sequence")
+        return found(value=best.value, confidence=confidence, caveats=tuple(caveats))
 
     def _ranking(self) -> Ask[tuple[PolicyKind, float, list[PolicyKind], float]]:
         """Visit until one candidate leads all that predict otherwise, or `MAX_ROUNDS` are over.
