@@ -120,7 +120,7 @@ def estimate(name, value):
     [
         ("l2.capacity", 1 << 20, 16, [BRACKETED]),
         ("l2.capacity", 1 << 20, None, [DOUBTFUL]),  # random GPU 2000476
-        ("l2.segment_size", 1 << 20, 16, [CONFLICTED]),  # 2100163
+        ("l2.segment_size", 1 << 20, 16, [DOUBTFUL]),  # 2100163, 2400280
         ("l2.max_miss_rate", 0.5, 16, [DOUBTFUL]),  # 2100067
         ("l2.replacement_policy", "lru", 16, [CONFLICTED]),
         ("l2.replacement_policy", "weighted 0.115 0.243 0.402 0.240", 16, [DOUBTFUL]),  # 2000208
@@ -134,3 +134,10 @@ def test_only_what_other_processes_can_change_is_less_certain(name, value, sets,
     findings = (estimate(name, value), estimate(f"{name.split('.')[0]}.sets", sets))
     doubts = disturbances({(each.element, each.attribute): each for each in findings})
     assert [each.confidence for each in doubts if name in each.about] == confidences
+
+
+def test_the_capacity_of_two_partitions_is_less_certain_if_other_processes_used_one():
+    """Random GPU 2400280: their lines filled half of a near partition of 272 KiB."""
+    findings = (estimate("l2.capacity", 1 << 20), estimate("l2.segment_size", 1 << 19))
+    doubts = disturbances({(each.element, each.attribute): each for each in findings})
+    assert [each.confidence for each in doubts if "l2.capacity" in each.about] == [CONFLICTED]

@@ -72,9 +72,10 @@ def test_lines_that_overflow_two_sets_are_inconclusive():
         outcome(conflicts.minimal_conflict(np.arange(6)), None)
 
 
-def test_laps_by_line_are_split_among_traces_that_a_device_can_return(monkeypatch):
+@pytest.mark.parametrize("lines", [1 << 16, 98000])
+def test_laps_by_line_are_split_among_traces_that_a_device_can_return(lines, monkeypatch):
     monkeypatch.setattr(residency_probe, "MAX_RECORDS", 1 << 19)
-    plan = ResidencyTest(level(32), Explicit([0]))._decide_by_line([Sequential(1 << 16, 32)])
+    plan = ResidencyTest(level(32), Explicit([0]))._decide_by_line([Sequential(lines, 32)])
     requested = []
     try:
         (chase,) = next(plan)

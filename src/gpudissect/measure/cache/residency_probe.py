@@ -126,7 +126,7 @@ class ResidencyTest:
             if not pending or self.accesses > self.max_accesses:
                 break
             total_laps = (LINE_LAPS << (number + 1)) - LINE_LAPS
-            parts = max(-(-(LINE_LAPS << number) * orders[i].count // MAX_RECORDS) for i in pending)
+            parts = max(-(-(LINE_LAPS << number) // (MAX_RECORDS // orders[i].count)) for i in pending)
             for part in range(parts):  # of the laps, as many as a trace can hold
                 laps = (LINE_LAPS << number) * (part + 1) // parts - (LINE_LAPS << number) * part // parts
                 chases = [self.chase(orders[i], repetition + number + LINE_ROUNDS * part, laps) for i in pending]
