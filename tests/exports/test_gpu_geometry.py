@@ -46,6 +46,16 @@ def test_all_ways_count_if_contiguous_lines_do_not_fill_them():
     assert gpu_of(result(PLAIN | found | {"l1.index_function": "not linear"})).caches["l1"].capacity.value == 18 * 128
 
 
+@pytest.mark.parametrize(("policy", "room"), [("lru", 2000), ("ambiguous", 2000), ("random", None)])
+def test_sets_with_more_tags_than_contiguous_lines_have_room_for_these(policy, room):
+    """The L1 of an H200; only LRU and FIFO are simulated with room."""
+    found = {"l1.capacity": 2000 * 128, "l1.sets": 512, "l1.ways": 4, "l1.index_function": "bits 7-15"}
+    found |= {} if policy == "ambiguous" else {"l1.replacement_policy": policy}
+    cache = hierarchy_of(gpu_of(result(PLAIN | found))).caches["l1"]
+    assert (cache.room.lines if cache.room else None, cache.capacity) == (room, 2000 * 128)
+    assert cache.ways == ((4,) * 512 if room else (16,) * 125)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -19,8 +19,10 @@ from gpudissect.errors import UsageError
 from gpudissect.exports.readings import Entry, Readings, assumed, line, sourced
 from gpudissect.simulation.cache.geometry import PolicyKind
 from gpudissect.simulation.cache.index import set_numbers
+from gpudissect.vocabulary import TLBS
 
 MIN_WAYS, USUAL_WAYS = 4, 16  # of an assumed structure
+ROOM_POLICIES = ("lru", "fifo")  # of caches with more tags than data, as they are simulated
 MAX_MAPPED_LINES = 1 << 16  # of unequal sets, that an index table may list
 MAX_SINGLE_SET_LINES = 1024  # for which one set is assumed if they do not divide into sets of usual ways
 MAX_NAME = 4000  # characters of an index function or a policy
@@ -36,10 +38,11 @@ Entries = dict[str, Entry]
 
 
 def geometry(readings: Readings, element: str, lines: int, line_size: int, usual: int) -> tuple[int, Entries]:
-    """Number of lines, and entries `sets`, `ways`, `index_function` and `replacement_policy` of an array.
+    """Number of lines, and entries `sets`, `ways`, `index_function`, `replacement_policy` and `room` of an array.
 
     `element` is a cache, or a TLB whose lines are pages; `usual` ways, which divide `lines`, are assumed if none were
-    found. The array has `lines` lines, unless the structure found has more, of which `lines` fit contiguously.
+    found. The array has `lines` lines, unless the structure found has more, of which `lines` fit contiguously: because of
+    the index function, or else a cache has more tags than room for data.
     Raises `UsageError` for more lines than can be simulated.
     """
     if lines > MAX_LINES:
@@ -47,7 +50,11 @@ def geometry(readings: Readings, element: str, lines: int, line_size: int, usual
     index, policy = readings.text(element, "index_function"), readings.text(element, "replacement_policy")
     ways, entries = _found_sets(readings, element, lines) or _assumed_sets(readings, element, lines, usual)
     table = index_function(index, ways, line_size, lines)
-    if table is None and (sum(ways) != lines or not _can_map(ways)):
+    has_tags = len(ways) <= lines < sum(ways) and element not in TLBS and policy in (None, *ROOM_POLICIES)
+    if table is None and has_tags and (table := index_function(index, ways, line_size, sum(ways))):
+        reason = f"sets and ways are {sum(ways)} lines, but only {lines} contiguous lines fit"
+        entries["room"] = assumed({"lines": lines}, reason)
+    elif table is None and (sum(ways) != lines or not _can_map(ways)):
         ways, entries = _assumed_sets(readings, element, lines, usual)
         table = index_function(index, ways, line_size, lines)
     entries["index_function"] = sourced(table, readings.source) if table else _assumed_index(index, ways)
@@ -56,7 +63,7 @@ def geometry(readings: Readings, element: str, lines: int, line_size: int, usual
     else:
         reason = "not found" if policy is None else f"found {line(policy, 200)!r}, which is not simulated"
         entries["replacement_policy"] = assumed({"kind": "lru"}, f"{reason}; LRU taken")
-    return sum(ways), entries
+    return lines if "room" in entries else sum(ways), entries
 
 
 def scaled_to(entry: Entry, count: int, unit: int, readings: Readings) -> Entry:
