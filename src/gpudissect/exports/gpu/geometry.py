@@ -41,8 +41,8 @@ def geometry(readings: Readings, element: str, lines: int, line_size: int, usual
     """Number of lines, and entries `sets`, `ways`, `index_function`, `replacement_policy` and `room` of an array.
 
     `element` is a cache, or a TLB whose lines are pages; `usual` ways, which divide `lines`, are assumed if none were
-    found. The array has `lines` lines, unless the structure found has more, of which `lines` fit contiguously: because of
-    the index function, or else a cache has more tags than room for data.
+    found. The array has `lines` lines, unless the structure found has more, of which `lines` fit contiguously: because
+    of the index function, or else a cache has more tags than room for data.
     Raises `UsageError` for more lines than can be simulated.
     """
     if lines > MAX_LINES:
