@@ -22,6 +22,7 @@ from gpudissect.device.base import Device
 from gpudissect.device.kinds import Listing
 from gpudissect.device.recording.device import Recorder
 from gpudissect.errors import UsageError
+from gpudissect.interrupts import uninterrupted
 from gpudissect.results import check as checking
 from gpudissect.results import compare as comparing
 from gpudissect.results import files, model
@@ -346,11 +347,13 @@ def _result(
     check_type("device", device, str | None, DEVICE_NAME)
     check_outputs(None, html, traces, device, record, card)
     keep = html is not None or traces is not None
-    outcome = run_study(_only_device(device, 2), request, record=record, keep=keep, progress=progress)
-    for error in (outcome.error, *outcome.save(None, html, traces, card)):  # an error must not cost the result
-        if error is not None:
-            warnings.warn(str(error), stacklevel=3)
-    if outcome.result.interrupted:
+    spec = _only_device(device, 2)
+    with uninterrupted() as held:
+        outcome = run_study(spec, request, record=record, keep=keep, progress=progress)
+        errors = (outcome.error, *outcome.save(None, html, traces, card))
+    for error in filter(None, errors):  # an error must not cost the result
+        warnings.warn(str(error), stacklevel=3)
+    if held or outcome.result.interrupted:
         warnings.warn("interrupted; the result holds what was measured until then", stacklevel=3)
     return Result.of(outcome.result)
 

@@ -1,17 +1,21 @@
 """Signals that ask the program to end: they raise KeyboardInterrupt, and are held off while results are saved."""
 
+import math
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
+from typing import Any
 
 STOP_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-PATIENCE_S = 1.0  # signals are held off for so long; a later one means that what is being saved does not get on
+PATIENCE_S = 1.0  # of `uninterrupted` while printing: a pipe may have no reader
 
 _requested = False
-_held_until = 0.0
+_hold_until = 0.0  # monotonic time; 0: signals go to `_handlers`
+_held = set[int]()
+_handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
 
 
 def stop_requested() -> bool:
@@ -35,63 +39,59 @@ def _stop(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _hold(number: int, frame: FrameType | None) -> None:
-    """Note the first signal; one that comes `PATIENCE_S` later or more is obeyed."""
-    global _requested, _held_until
-    _requested, now = True, time.monotonic()
-    if not _held_until:
-        _held_until = now + PATIENCE_S
-    elif now > _held_until:
-        raise KeyboardInterrupt
+def _receive(number: int, frame: FrameType | None) -> None:
+    """Hold a signal or call its handler. If that raises, hold those that follow: they must not end the clean-up."""
+    global _requested, _hold_until
+    if time.monotonic() < _hold_until:
+        _requested = True
+        _held.add(number)
+        return
+    before, _hold_until = _hold_until, math.inf
+    _handlers[number](number, frame)
+    _hold_until = before
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Hold off `STOP_SIGNALS` in the block: a second one must not cost what was saved after the first."""
-    global _held_until
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = _held_until
-    handled = [number for number in STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-    handlers = {number: signal.signal(number, _hold) for number in handled}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        _held_until = before
+def uninterrupted(patience_s: float = math.inf, *, obey: bool = False) -> Iterator[set[int]]:
+    """Hold off `STOP_SIGNALS` in the block, for `patience_s` from its beginning; yield the set of those held.
 
-
-@contextmanager
-def delayed() -> Iterator[None]:
-    """Handle stop signals at the end of the block: what is started in it is then noted, and can be ended."""
+    At its end the caller's own handlers are called for theirs. Signals that only raise KeyboardInterrupt stay in the
+    set, except with `obey`. Signals with the default action are not held.
+    """
+    global _hold_until
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield set()
         return
-    received: list[tuple[int, FrameType | None]] = []
-    handlers = {number: handler for number in STOP_SIGNALS if callable(handler := signal.getsignal(number))}
+    before = _hold_until
+    handlers = {n: old for n in STOP_SIGNALS if callable(old := signal.getsignal(n)) and old is not _receive}
     try:
+        _hold_until = time.monotonic() + patience_s
+        if handlers:
+            _handlers.update(handlers)
+            _held.clear()
         for number in handlers:
-            signal.signal(number, lambda *call: received.append(call))
-        yield
+            signal.signal(number, _receive)
+        yield _held
     finally:
-        for number, handler in handlers.items():
+        for number, handler in reversed(handlers.items()):  # SIGINT last: it is held until then
             signal.signal(number, handler)
-        for call in received:
-            handlers[call[0]](*call)
+        _hold_until = before
+        for number in tuple(_held) if before <= time.monotonic() else ():
+            if obey or _handlers[number] not in (_stop, signal.default_int_handler):
+                _held.remove(number)
+                signal.raise_signal(number)
+
+
+def delayed() -> AbstractContextManager[set[int]]:
+    """Obey stop signals at the end of the block: what is started in it is then noted, and can be ended."""
+    return uninterrupted(obey=True)
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """Obey stop signals again, within `uninterrupted`, one that it held off too: a pipe's reader may never come."""
-    if _held_until:
-        raise KeyboardInterrupt
-    held = {number for number in STOP_SIGNALS if signal.getsignal(number) is _hold}
-    for number in held:
-        signal.signal(number, _stop)
-    try:
+def interruptible(*, obey_held: bool = True) -> Iterator[None]:
+    """Obey stop signals again, within `uninterrupted`; with `obey_held`, also those that it has held."""
+    with uninterrupted(patience_s=0) as held:
+        for number in tuple(held) if obey_held else ():
+            held.remove(number)
+            signal.raise_signal(number)
         yield
-    finally:
-        for number in held:
-            signal.signal(number, _hold)

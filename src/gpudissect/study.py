@@ -17,7 +17,7 @@ from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError, GpudissectError, RecordingError, UsageError, unknown_name
 from gpudissect.estimate import Status
 from gpudissect.exports.tables import check_traces_name
-from gpudissect.interrupts import uninterrupted
+from gpudissect.interrupts import interruptible, uninterrupted
 from gpudissect.measure.plan import Study
 from gpudissect.results.build import build
 from gpudissect.results.evidence.series import PAGE_LIMITS, with_evidence
@@ -144,8 +144,8 @@ class RunOutcome:
     ) -> list[GpudissectError]:
         """Write the requested files; give the reasons for those that could not be written.
 
-        An interrupted result replaces no file: it is written beside it, as ``name.partial.json`` or under the next
-        free name. A result without a found value is then not written at all.
+        Call it within `uninterrupted`. An interrupted result replaces no file: it is written beside it, as
+        ``name.partial.json`` or under the next free name, and not at all without a found value.
         """
         found = any(finding.status is Status.FOUND for finding in self.result.findings)
         contents: Sequence[tuple[Path | None, Callable[[], bytes]]] = (
@@ -157,21 +157,20 @@ class RunOutcome:
         not_replaced: list[Path] = []
         partial: list[Path] = []
         errors: list[GpudissectError] = []
-        with uninterrupted():
-            for path, content in sorted(contents, key=lambda each: each[0] is not None and is_special(each[0])):
-                if path is None:
-                    continue
-                if not found and holds_data(path):
-                    not_replaced.append(path)
-                    continue
-                written = partial_path(path) if self.result.interrupted and holds_data(path) else path
-                try:
-                    write_bytes(written, content())
-                except UsageError as error:
-                    errors.append(error)
-                    continue
-                if written != path:
-                    partial.append(written)
+        for path, content in sorted(contents, key=lambda each: each[0] is not None and is_special(each[0])):
+            if path is None:
+                continue
+            if not found and holds_data(path):
+                not_replaced.append(path)
+                continue
+            written = partial_path(path) if self.result.interrupted and holds_data(path) else path
+            try:
+                write_bytes(written, content())
+            except UsageError as error:
+                errors.append(error)
+                continue
+            if written != path:
+                partial.append(written)
         if not_replaced:
             names = ", ".join(map(str, not_replaced))
             errors.append(GpudissectError(f"nothing was found; not replaced: {names}; name a new file to write to"))
@@ -209,8 +208,9 @@ def run_study(
     `RecordingError` for a recording of another study, `UsageError` for a folder that cannot be written.
     """
     error: UsageError | None = None
-    with ExitStack() as stack:
-        device = stack.enter_context(kinds.open_device(spec, seed=request.seed or 0))
+    with uninterrupted(), ExitStack() as stack:
+        with interruptible():
+            device = stack.enter_context(kinds.open_device(spec, seed=request.seed or 0))
         options = request.options(getattr(device, "options", {}))
         if request.hiding and not device.info.instructions:
             raise DeviceError(f"{device.info.name} runs no mixes of instructions: latency hiding cannot be measured")
@@ -231,8 +231,7 @@ def run_study(
         )
         if recorder is not None:
             try:
-                with uninterrupted():
-                    recorder.close(interrupted=survey.interrupted)
+                recorder.close(interrupted=survey.interrupted)
             except UsageError as caught:
                 error = caught
         result = with_evidence(build(device.info, survey, options, request.reference(device.info)), keeper)

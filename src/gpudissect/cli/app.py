@@ -83,7 +83,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = get_command(app).main(args=arguments, prog_name="gpudissect", standalone_mode=False)
         sys.stdout.flush()
         code = code if isinstance(code, int) else DONE
-        return INTERRUPTED if stop_requested() and code == DONE else code  # a signal while results were saved
+        if stop_requested() and code == DONE:  # a signal while results were saved
+            raise KeyboardInterrupt
+        return code
     except BrokenPipeError:
         discard_output()
         return DONE

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gpudissect.child_processes import remove_children
 from gpudissect.errors import DeviceError, GpudissectError, shorten_message
 from gpudissect.estimate import Status
-from gpudissect.interrupts import STOP_SIGNALS, stop_requested, uninterrupted
+from gpudissect.interrupts import PATIENCE_S, STOP_SIGNALS, stop_requested, uninterrupted
 from gpudissect.printable import clean, cut
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def print_note(message: str) -> None:
 
 def print_interrupted(note: str = "") -> None:
     """Print that a stop signal came. Further ones must not end the line."""
-    with uninterrupted():
+    with uninterrupted(PATIENCE_S):
         print_note(f"interrupted; {note}" if note else "interrupted")
 
 
@@ -86,7 +86,7 @@ def finish(results: Sequence[Result], errors: Sequence[GpudissectError]) -> int:
     for error in errors:
         print_error(str(error))
     found = any(finding.status is Status.FOUND for result in results for finding in result.findings)
-    if any(result.interrupted for result in results):
+    if stop_requested() or any(result.interrupted for result in results):
         print_note(f"interrupted; {'findings up to then are kept' if found else 'no finding was made'}")
         return INTERRUPTED
     failures = [failure for result in results for failure in result.failures]

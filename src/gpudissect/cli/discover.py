@@ -127,7 +127,7 @@ def run_and_finish(
     cannot be written.
     """
     from gpudissect.device.kinds import choose
-    from gpudissect.interrupts import uninterrupted
+    from gpudissect.interrupts import PATIENCE_S, stop_requested, uninterrupted
     from gpudissect.study import check_outputs, run_study
 
     check_outputs(*outputs, spec=device, record=record, card=card)
@@ -140,27 +140,28 @@ def run_and_finish(
     keep = any(path is not None for path in outputs[1:])
     results: list[Result] = []
     errors: list[GpudissectError] = []
-    for spec in choice.specs:
-        suffix = spec.replace(":", "") if several else ""
-        folder = record / suffix if record is not None else None
-        try:
-            with progress_on_stderr() as progress:
-                outcome = run_study(spec, request, record=folder, keep=keep, progress=progress)
-        except DeviceError as error:
-            if not several:
-                raise
-            errors.append(error)  # the other GPUs can still be measured
-            continue
-        results.append(outcome.result)
-        errors += filter(None, [outcome.error])
-        errors += outcome.save(*(_with_suffix(path, suffix) for path in (*outputs, card)))
-        if outcome.result.interrupted:
-            break
     with uninterrupted():
-        print_results(results, as_json=as_json, as_list=several, everything=everything, details=details)
-        if results and outputs[0] is None and record is None and not as_json:
-            print_note("result not saved; add -o FILE.json to keep it")
-    return finish(results, errors)
+        for spec in choice.specs:
+            suffix = spec.replace(":", "") if several else ""
+            folder = record / suffix if record is not None else None
+            try:
+                with progress_on_stderr() as progress:
+                    outcome = run_study(spec, request, record=folder, keep=keep, progress=progress)
+            except DeviceError as error:
+                if not several:
+                    raise
+                errors.append(error)  # the other GPUs can still be measured
+                continue
+            results.append(outcome.result)
+            errors += filter(None, [outcome.error])
+            errors += outcome.save(*(_with_suffix(path, suffix) for path in (*outputs, card)))
+            if stop_requested() or outcome.result.interrupted:
+                break
+        with uninterrupted(PATIENCE_S):
+            print_results(results, as_json=as_json, as_list=several, everything=everything, details=details)
+            if results and outputs[0] is None and record is None and not as_json:
+                print_note("result not saved; add -o FILE.json to keep it")
+        return finish(results, errors)
 
 
 def _with_suffix(path: Path | None, suffix: str) -> Path | None:

@@ -252,7 +252,7 @@ def write_bytes(path: Path, data: bytes) -> None:
     """As `write_text`, for bytes."""
     try:
         if is_special(path):  # /dev/stdout, a pipe: nothing to replace
-            with interruptible():  # a pipe without a reader blocks, but not after a stop signal
+            with interruptible(obey_held=False):  # a pipe without a reader blocks, but not after a stop signal
                 file_number = os.open(path, os.O_WRONLY | (os.O_NONBLOCK if stop_requested() else 0))
                 os.set_blocking(file_number, True)
                 with open(file_number, "wb") as special:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from gpudissect.device.base import Device
 from gpudissect.errors import GpudissectError, NotRecorded
 from gpudissect.estimate import Estimate, Status
+from gpudissect.interrupts import interruptible
 from gpudissect.measure.plan import Bench, Experiment, Known, Outcome, Plan, StopEarly, without
 from gpudissect.trace import Context, Trace
 from gpudissect.vocabulary import sort_key
@@ -83,10 +84,11 @@ class Drive:
         """Start every experiment whose needs are known, run all their batches as one, send the traces; repeat."""
         waiting = {name: each for name, each in self.experiments.items() if name not in self.skipped}
         while waiting or self.running:
-            for name in self._startable(waiting):
-                self._start(waiting.pop(name))
-            if self.running:
-                self._run_batch()
+            with interruptible():  # for each batch: a compiler may lose the exception of a signal
+                for name in self._startable(waiting):
+                    self._start(waiting.pop(name))
+                if self.running:
+                    self._run_batch()
 
     def _startable(self, waiting: Mapping[str, Experiment]) -> list[str]:
         """Those whose needs are known; those that change the clock only when no other is left."""
@@ -97,6 +99,7 @@ class Drive:
 
     def conclude(self) -> None:
         """After an interrupt: end the running experiments with the traces they have, then those that follow from it."""
+        self.progress = lambda *_: None  # it may raise KeyboardInterrupt again
         for each in dict.fromkeys((*self.interrupted, *self.running)):
             self._stop_early(each)
         for experiment in self.experiments.values():  # needs come first

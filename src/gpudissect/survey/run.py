@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TypeVar
@@ -149,8 +148,7 @@ def run_experiments(
         drive.run()
     except KeyboardInterrupt:
         interrupted = True
-        with suppress(KeyboardInterrupt):
-            drive.conclude()
+        drive.conclude()
     elements = {each.element for each in requested}
     outcomes = drive.outcomes
     knowledge = [outcome.knowledge for outcome in outcomes.values()]
