@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import pickle
-import re
 import signal
 import subprocess
 import time
@@ -19,11 +18,11 @@ from gpudissect.catalogue.load import _FOLDER
 from gpudissect.cli.app import main
 from gpudissect.cli.console import print_json
 from gpudissect.device.recording.device import RecordedGpu, Recorder
+from gpudissect.device.simulated import throughput
 from gpudissect.errors import MAX_LINE, MAX_MESSAGE, RecordingError, UnsupportedWorkload, UsageError
 from gpudissect.interrupts import PATIENCE_S
 from gpudissect.results import files
 from gpudissect.simulation.cache import models
-from gpudissect.workload.chase import MAX_RECORDS
 from tests.cli.test_process import COMMAND, ENVIRONMENT, _default_ctrl_c
 
 GTX980 = (_FOLDER / "gtx980.toml").read_text()
@@ -208,12 +207,11 @@ def test_an_impossible_cache_is_named_with_its_file(error_of):
     assert code == 3 and "g.toml" in err
 
 
-def test_mixes_and_caches_are_bounded_before_memory_is_allocated(tmp_path, monkeypatch):
-    sms = 'sm_count = { value = 1048576, assumed = "many" }'
-    (tmp_path / "g.toml").write_text(re.sub(r"(?m)^sm_count = .*", sms, GTX980, count=1))
+def test_mixes_and_caches_are_bounded_before_memory_is_allocated(monkeypatch):
+    monkeypatch.setattr(throughput, "MAX_RECORDS", 1000)
     mix = gd.Mix(body=(gd.Step(gd.Instruction.FADD),), warps=64, block_size=1024, iterations=1)
-    with gd.open_device(f"sim:{tmp_path}/g.toml") as device:
-        with pytest.raises(UnsupportedWorkload, match=f"{MAX_RECORDS} warps"):
+    with gd.open_device("sim:gtx980") as device:
+        with pytest.raises(UnsupportedWorkload, match="1000 warps"):
             device.run([mix])
         monkeypatch.setattr(models, "MAX_SIMULATED_LINES", 1000)
         with pytest.raises(UnsupportedWorkload, match="1000 lines"):
@@ -295,9 +293,12 @@ def test_names_that_are_not_utf8(tmp_path, monkeypatch):
     assert files.load(Path(f"{UNDECODABLE}.json")).device.spec == "rec:a\\udcff"
 
 
-def test_a_result_of_many_small_lists_is_refused_before_it_is_parsed(tmp_path):
-    (tmp_path / "r.json").write_text('{"schema": "gpudissect/2", "device": [' + "{}," * files.MAX_CONTAINERS + "{}]}")
-    with pytest.raises(UsageError, match="objects and lists"):
+@pytest.mark.parametrize("value", ["0", "{}", '""'])
+def test_a_result_of_many_values_is_refused_before_it_is_parsed(value, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_parse", lambda _: pytest.fail("parsed"))
+    many = ",".join([value] * files.MAX_VALUES)
+    (tmp_path / "r.json").write_text(f'{{"schema": "gpudissect/2", "findings": [{{"value": [{many}]}}]}}')
+    with pytest.raises(UsageError, match=rf"it has \d+ values, allowed: up to {files.MAX_VALUES}"):
         files.load(tmp_path / "r.json")
 
 
@@ -377,7 +378,7 @@ def test_python_refuses_other_values_of_flags_and_counts():
         gd.run([1])
 
 
-@pytest.mark.parametrize(("name", "limit"), [("arrays.bin", 1 << 29), ("recording.jsonl", 1 << 27)])
+@pytest.mark.parametrize(("name", "limit"), [("arrays.bin", 1 << 28), ("recording.jsonl", 1 << 26)])
 def test_large_files_of_a_recording_are_not_read(name, limit, tmp_path):
     with (recording(tmp_path / "rec") / name).open("r+b") as file:
         file.truncate(limit + 1)

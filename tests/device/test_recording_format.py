@@ -137,6 +137,20 @@ def test_a_decompression_bomb_is_refused_before_it_is_unpacked(folder, compresse
     tracemalloc.stop()
 
 
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (b'{"trace":"x","what":[' + b"[]," * (recording.MAX_VALUES // 2) + b"0]}\n", "values"),
+        (b'{"trace":"x","what":[' + b"0," * recording.MAX_VALUES + b"0]}\n", "values"),
+        (b"{}\n" * recording.MAX_LINES, "lines"),
+    ],
+)
+def test_an_index_of_many_values_or_lines_is_refused_before_it_is_parsed(folder, compressed, monkeypatch, lines, why):
+    monkeypatch.setattr(recording, "_parse", lambda *_: pytest.fail("parsed"))
+    compressed.write_bytes(gzip.compress(gzip.decompress(compressed.read_bytes()) + lines))
+    refused(folder, rf"recording.jsonl has \d+ {why}, allowed: up to \d+")
+
+
 @pytest.mark.parametrize("content", [b"", b"\x00" * 100, b"[]\n", b'{"schema":"other/1"}\n', b"{" * 100_000])
 def test_garbage_is_refused(folder, content):
     (folder / recording.INDEX).write_bytes(content)

@@ -174,7 +174,7 @@ def test_latencies_of_a_cluster_go_by_rank():
     [
         (chase(path=Path.TEXTURE), DeviceError, "Test has no path 'texture': no texture units"),
         (chase(Sequential(12289, 4), path=Path.SHARED), OutOfMemory, "has 49152 bytes, got 49156"),
-        (chase(Explicit(np.array([1 << 36]))), DeviceError, "is simulated up to byte"),
+        (chase(Explicit(np.array([1 << 36]))), OutOfMemory, "has 68719476736 bytes, got 68719476740"),
         (chase(Sequential((1 << 24) + 1, 32)), DeviceError, "at most 16777216"),
         (chase(Sequential(8, 16), path=Path.CLUSTER, peer=4), DeviceError, "clusters of 4 blocks: there is no rank 4"),
         (chase(sm=14), DeviceError, r"has 14 SMs: there is no SM 14$"),

@@ -14,6 +14,7 @@ from gpudissect.catalogue import arrays, tables
 from gpudissect.catalogue.quantity import Number, Sourced, Table, Text, name_among, wrong
 from gpudissect.catalogue.tables import Element
 from gpudissect.simulation.cache.geometry import PARTITION_COUNT, Scope
+from gpudissect.units import WARP_SIZE
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS, TLBS
 from gpudissect.workload import Instruction, Path
 
@@ -131,6 +132,9 @@ def _check_processor(gpu: GpuTable) -> None:
             wrong(name, "a table" if getattr(gpu, name) else None, "a table with [processor], and only with it")
     if gpu.processor is None or gpu.bandwidth is None:
         return
+    threads, limit = gpu.chip.threads_per_sm, WARP_SIZE * gpu.processor.warps.value
+    if threads is not None and threads.value > limit:
+        wrong("chip.threads_per_sm.value", threads.value, f"up to {limit}, {WARP_SIZE} for each of processor.warps")
     for instruction, unit in gpu.units.items():
         if instruction is not Instruction.LDG and (unit.rate is None or unit.latency is None):
             wrong(f"units.{instruction}", "at most one of them", "rate and latency")

@@ -28,6 +28,7 @@ from gpudissect.catalogue.quantity import (
 from gpudissect.simulation.cache.check import MAX_PARTITIONS
 from gpudissect.simulation.sm.description import Pipe, Scheduling
 from gpudissect.vocabulary import CACHES
+from gpudissect.workload.chase import MAX_CLUSTER_BLOCKS
 
 Element = Annotated[str, name_among((*CACHES, "texture_l2", "icache_l0", "icache_l1", "icache_l15", "victim"))]
 """An element of ``[caches]`` and ``[views]``."""
@@ -38,6 +39,12 @@ Variability = Annotated[float, Field(strict=True, ge=0.5, le=100, allow_inf_nan=
 Step = Annotated[int, Field(strict=True, ge=1, le=64)]  # cycles
 Schedulers = Annotated[int, Field(strict=True, ge=1, le=16)]
 Warps = Annotated[int, Field(strict=True, ge=1, le=128)]
+SmCount = Annotated[int, Field(strict=True, ge=1, le=512)]  # 16 blocks on each are a stream of MAX_TIMED_BLOCKS
+SmThreads = Annotated[int, Field(strict=True, ge=32, le=4096, multiple_of=32)]
+MemorySize = Annotated[int, Field(strict=True, ge=2**24, le=2**44)]  # bytes
+ConstantSize = Annotated[int, Field(strict=True, ge=2**14, le=2**20)]
+SharedSize = Annotated[int, Field(strict=True, ge=2**10, le=2**20)]
+ClusterSize = Annotated[int, Field(strict=True, ge=1, le=MAX_CLUSTER_BLOCKS)]
 Nanoseconds = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
 
 
@@ -49,20 +56,20 @@ class ChipTable(Table):
     """
 
     compute_capability: Sourced[Text]
-    sm_count: Sourced[Count]
+    sm_count: Sourced[SmCount]
     clock_hz: Sourced[Hertz]
-    memory_size: Sourced[Size]
-    shared_per_block: Sourced[Size]
-    constant_size: Sourced[Size]
+    memory_size: Sourced[MemorySize]
+    shared_per_block: Sourced[SharedSize]
+    constant_size: Sourced[ConstantSize]
     timer: Sourced[Cycles]
-    shared_per_sm: Sourced[Size] | None = None
+    shared_per_sm: Sourced[SharedSize] | None = None
     memory_clock_hz: Sourced[Hertz] | None = None
     memory_bus_bits: Sourced[Count] | None = None
     memory_data_rate: Sourced[Count] | None = None
     warp_size: Sourced[Count] | None = None
-    threads_per_sm: Sourced[Count] | None = None
+    threads_per_sm: Sourced[SmThreads] | None = None
     registers_per_sm: Sourced[Count] | None = None
-    cluster_size: Sourced[Count] | None = None
+    cluster_size: Sourced[ClusterSize] | None = None
 
 
 class SharedTable(Table):

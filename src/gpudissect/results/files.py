@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gpudissect.device.recording.format import ARRAYS, INDEX, is_recording
+from gpudissect.device.recording.format import ARRAYS, INDEX, count_values, is_recording
 from gpudissect.errors import UsageError
 from gpudissect.interrupts import interruptible, stop_requested
 from gpudissect.results import schema1
@@ -23,7 +23,7 @@ from gpudissect.results.model import SCHEMA, Result
 MAX_BYTES = 16 << 20  # results have hundreds of kilobytes; reading a file takes up to 30 times its size
 MAX_NAMES_PER_OBJECT = 4096  # each may cost an error of hundreds of bytes
 CHUNK_BYTES = 1 << 20
-MAX_CONTAINERS = 1 << 18  # objects and lists of a file: hundreds of bytes each in memory
+MAX_VALUES = 1 << 19  # of a file, as `count_values` counts them: hundreds of bytes each in memory
 MAX_SHOWN = 40  # characters of a wrong value in a message
 MAX_NAME_BYTES = 255  # of a file
 _TEMPORARY = ".gpudissect-"  # beginning of the name of a file that is not complete; short as names are limited
@@ -44,8 +44,8 @@ def load(path: Path) -> Result:
     if str(path).startswith(("sim:", "cuda:", "rec:")) and not path.exists():
         raise UsageError(f"{path} is a device, not a result file: 'gpudissect discover -d {path} -o FILE' writes one")
     data = read_bounded(path, MAX_BYTES, "result file")
-    if data.count(b"{") + data.count(b"[") > MAX_CONTAINERS:
-        raise UsageError(f"{path} is not a result file: it has more than {MAX_CONTAINERS} objects and lists")
+    if (count := count_values(data)) > MAX_VALUES:
+        raise UsageError(f"{path} is not a result file: it has {count} values, allowed: up to {MAX_VALUES}")
     try:
         content = _parse(data)
         schema = content.get("schema") if isinstance(content, dict) else None

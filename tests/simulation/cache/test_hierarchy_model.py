@@ -152,7 +152,7 @@ def test_a_walk_goes_on_lap_after_lap():
     read, latencies = np.empty(5, np.int8), np.empty(0)
     assert model.walk(Path.GLOBAL, np.arange(3) * 32, 1, read, latencies) == 0
     assert read.tolist() == [1, 1, 1, 0, 0]
-    assert model.reach(Path.GLOBAL) < NOWHERE
+    assert KEPLER.reach(KEPLER.routes[Path.GLOBAL]) < NOWHERE
 
 
 SMS = 3

@@ -27,9 +27,10 @@ SCHEMA_VERSION = 2
 INDEX = "recording.jsonl"
 COMPRESSED_INDEX = "recording.jsonl.gz"
 ARRAYS = "arrays.bin"
-MAX_ARRAYS_BYTES = 1 << 29  # recordings have megabytes; a disk image is refused
-MAX_UNPACKED_BYTES = 1 << 27  # of a compressed index: 18 times that of a whole survey
+MAX_ARRAYS_BYTES = 1 << 28  # recordings have megabytes; a disk image is refused
+MAX_UNPACKED_BYTES = 1 << 26  # of an index: nine times that of a whole survey
 MAX_LINE_BYTES = 1 << 22  # lines of the index have up to some kilobytes
+MAX_LINES, MAX_VALUES = 1 << 18, 3 << 19  # of the index, which take up to 1 KB and 300 B: a survey has a third or less
 
 _LINE = re.compile(rb'(\{.*),"check":"([0-9a-f]{16})"\}')
 
@@ -37,6 +38,11 @@ _LINE = re.compile(rb'(\{.*),"check":"([0-9a-f]{16})"\}')
 def is_recording(folder: FilePath) -> bool:
     """Whether a folder looks like a recording."""
     return (folder / INDEX).is_file() or (folder / COMPRESSED_INDEX).is_file()
+
+
+def count_values(text: bytes) -> int:
+    """An estimate of the memory that JSON takes once parsed, in values: the bytes that begin or separate them."""
+    return sum(text.count(mark) for mark in (b"[", b"{", b","))
 
 
 class Writer:
@@ -172,6 +178,9 @@ def _check_schema(folder: FilePath, index: bytes) -> None:
 
 def _checked_entries(folder: FilePath, index: bytes, arrays: memoryview) -> Iterator[tuple[Entry, Data]]:
     """Yield the entries with their bytes up to where the files are cut off. Raises `RecordingError` if altered."""
+    for kind, count, limit in (("lines", index.count(b"\n"), MAX_LINES), ("values", count_values(index), MAX_VALUES)):
+        if count > limit:
+            raise RecordingError(f"recording {folder}: {INDEX} has {count} {kind}, allowed: up to {limit}")
     damaged = f"recording {folder} is damaged: {INDEX} line"
     check, used, ended, number, start = "", 0, False, 0, 0
     while (stop := index.find(b"\n", start)) >= 0:  # the rest after the last newline is empty or unfinished

@@ -19,6 +19,7 @@ from gpudissect.simulation.cache.geometry import Hierarchy, Route
 from gpudissect.simulation.cache.models import HierarchyModel
 from gpudissect.simulation.sm.description import Processor
 from gpudissect.trace import OTHER_PROCESSES, Context, Trace
+from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Chase, Instruction, Launch, Mix, Order, Path, Stream, Workload
 from gpudissect.workload.digest import digest
 
@@ -60,13 +61,17 @@ class SimulatedGpu(Device):
         except UsageError as error:
             raise DeviceError(f"{name}: {error}") from error
         self._noise = Noise() if noise is None else noise
-        limits = {"blocks_per_sm": processor.blocks, "threads_per_block": processor.block_size} if processor else {}
+        limits = {}
+        if processor is not None:
+            limits = {"threads_per_sm": WARP_SIZE * processor.warps, "blocks_per_sm": processor.blocks}
+            limits["threads_per_block"] = processor.block_size
+        spans = {path: hierarchy.limits.get(path, DEFAULT_LIMIT) for path in self._routes}
         self._info = DeviceInfo(
             spec=spec,
             name=name,
             origin=Origin.SIMULATED,
             sm_count=hierarchy.sm_count,
-            span_limits={path: hierarchy.limits.get(path, DEFAULT_LIMIT) for path in self._routes},
+            span_limits={path: min(span, hierarchy.reach(self._routes[path])) for path, span in spans.items()},
             unsupported=dict(unsupported),
             facts={"clock_hz": hierarchy.clock_hz, **limits, **facts},
             environment={"simulator": f"gpudissect {__version__}"},
@@ -159,7 +164,7 @@ class SimulatedGpu(Device):
             raise UnsupportedWorkload(f"{name} has clusters of {cluster_size} blocks: there is no rank {chase.peer}")
         memory = self._memory(1 + last_sm, memories)
         for path, order in chase.chains:
-            self._check(path, order, memory, region(chase, path), chase.accesses)
+            self._check(path, order, region(chase, path), chase.accesses)
         key, route = digest(chase), self._routes[chase.path]
         context = self._context if chase.sm is None else replace(self._context, sm=chase.sm)
         if chase.path is not Path.CLUSTER:
@@ -175,14 +180,14 @@ class SimulatedGpu(Device):
             memories[sms] = Memory(model, self._noise)
         return memories[sms]
 
-    def _check(self, path: Path, order: Order, memory: Memory, region: int, accesses: int) -> None:
+    def _check(self, path: Path, order: Order, region: int, accesses: int) -> None:
         name, limit = self._info.name, self._info.limit(path)
         if path not in self._routes:
             reason = self._info.unsupported.get(path, "its hierarchy has no such route")
             raise DeviceError(f"{name} has no path {path.value!r}: {reason}")
         if order.span > limit:
             raise OutOfMemory(f"{name}: path {path.value!r} has {limit} bytes, got {order.span}")
-        reach, end = memory.reach(path), region + order.span
+        reach, end = self._hierarchy.reach(self._routes[path]), region + order.span
         if end > reach:
             raise UnsupportedWorkload(f"{name}: path {path.value!r} is simulated up to byte {reach}, not {end}")
         if accesses > MAX_SIMULATED_ACCESSES:

@@ -60,10 +60,6 @@ class Memory:
             case Timing.COUNT:
                 return _count(chase, chain, timed)
 
-    def reach(self, path: Path) -> int:
-        """End of the byte offsets that can be simulated on a path."""
-        return self._model.reach(path)
-
     def _timed(self, chase: Chase, chain: NDArray[np.int64], digest: str, timer: float) -> Iterator[Chunk]:
         """Run all laps and yield the timed ones with their noise, chunk by chunk, in a buffer that is reused."""
         from gpudissect.device.simulated._clock import disturb

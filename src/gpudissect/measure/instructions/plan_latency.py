@@ -117,11 +117,15 @@ def width_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
     if (reason := why_unsupported(kind.instruction, bench.info)) is not None:
         return Outcome(without(Status.NOT_SUPPORTED, kind.element, reason, *WIDTHS))
     plain = Mix(body=(Step(kind.instruction, LONG_BODY),), warps=1, block_size=WARP_SIZE, iterations=ITERATIONS, sms=1)
-    estimates = []
+    estimates: list[Estimate] = []
     for attribute, width in WIDTHS.items():
+        is_wide_load = kind.instruction is Instruction.LDG and attribute == "latency_128"
+        if is_wide_load and (reason := why_unsupported(Instruction.LOP, bench.info)) is not None:
+            estimates += without(Status.NOT_SUPPORTED, kind.element, f"it needs lop: {reason}", attribute)
+            continue
         latency, evidence = yield from _latency_of_difference(kind, replace(plain, width=width, stride=width // WORD))
         method, caveats = METHOD, (f"{width} bytes of each lane, side by side",)
-        if kind.instruction is Instruction.LDG and attribute == "latency_128":
+        if is_wide_load:
             added, more = yield from _logic_between_loads(plain)
             lower = latency.low - added - LOGIC_ERROR_CYCLES
             latency = Latency(latency.cycles - added, lower, latency.high - added + LOGIC_ERROR_CYCLES)

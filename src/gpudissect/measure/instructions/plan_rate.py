@@ -121,6 +121,7 @@ def _surface(kind: Kind, pattern: Mix, idle: float, bench: Bench) -> Ask[Surface
         for chains in kind.chains
         for warps in warp_counts(bench.info)
         if registers_suffice(warps, kind.registers(chains), bench.info)
+        and in_warps(pattern, warps, chains, bench.info).min_footprint(bench.info.sm_count) <= pattern.footprint
     ]
     mixes = [in_warps(pattern, warps, chains, bench.info) for warps, chains in shapes]
     samples = 1 if kind.resident else MEMORY_SAMPLES

@@ -13,7 +13,6 @@ from gpudissect.simulation.cache.geometry import Cache, Fill, Index, IndexKind, 
 from gpudissect.simulation.cache.index import set_numbers
 
 POLICIES = {kind: int(getattr(replacement, kind.name)) for kind in PolicyKind}
-TAG_BITS = 31
 
 
 def pack(caches: Sequence[Cache], views: Sequence[tuple[int, Index]] = ()) -> Arrays:
@@ -84,11 +83,6 @@ def _cumulative(weights: Sequence[float]) -> list[float]:
 def seed_draws(arrays: Arrays, seed: int) -> None:
     """Restart the random stream of every array: array i from seed + i, modulo 2^64."""
     arrays.draws[:] = [(seed + array) % 2**64 for array in range(arrays.draws.size)]
-
-
-def reach(cache: Cache) -> int:
-    """End of the addresses that can be simulated: bytes covered by 31-bit line numbers."""
-    return cache.line << TAG_BITS
 
 
 def _index(row: NDArray[np.int64], index: Index, line: int, sets: int) -> list[int]:

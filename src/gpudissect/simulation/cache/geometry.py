@@ -8,6 +8,7 @@ from gpudissect.workload import Path
 
 PARTITION_COUNT = 2
 """Partitions of a partitioned cache, if no number is given."""
+TAG_BITS = 31
 
 
 class IndexKind(StrEnum):
@@ -288,3 +289,8 @@ class Hierarchy:
     cluster_size: int = 1
     clock_hz: float = 1e9
     limits: Mapping[Path, int] = field(default_factory=dict)
+
+    def reach(self, route: Route) -> int:
+        """End of the byte offsets that can be simulated on a route: lines and pages have numbers of `TAG_BITS`."""
+        sizes = [*(self.caches[name].line for name in route.caches), *(tlb.page for tlb in self.tlbs)]
+        return min(sizes, default=1 << TAG_BITS) << TAG_BITS

@@ -96,7 +96,6 @@ class HierarchyModel:
         views = [(n, index) for (name, *_), n in self._numbers.items() for other, index in nearest if other == name]
         self._views = {view: len(arrays) + number for number, view in enumerate(views)}
         self._arrays = _pack.pack(arrays, views)
-        self._reaches = [_pack.reach(arrays[number]) for number in (*range(len(arrays)), *(n for n, _ in views))]
         self._programs: dict[tuple[Path, Actor], tuple[Program, Callable[..., Any]]] = {}
         self._reset_arrays = with_first(_kernel.reset, self._arrays)
         self._end = NOWHERE
@@ -127,7 +126,7 @@ class HierarchyModel:
 
         Args:
             path: the route, a key of `Hierarchy.routes`.
-            chain: byte offsets of one lap, shape (count,), int64, contiguous and writeable, in [0, `reach`).
+            chain: byte offsets of one lap, shape (count,), int64, contiguous and writeable, in [0, `Hierarchy.reach`).
             position: position in the chain of the first access.
             levels: out, shape (n,) for n accesses: the position in the route's caches of the one that served each, or
                 the number of caches for memory.
@@ -145,13 +144,6 @@ class HierarchyModel:
             visited = chain[(position + np.arange(levels.size)) % chain.size]
             latencies += self._distances(self.hierarchy.distance, path, visited, levels, actor)
         return end
-
-    def reach(self, path: Path) -> int:
-        """End of the offsets that can be simulated on a route (line numbers have 31 bits)."""
-        from gpudissect.simulation.cache._kernel import PAGE_WALK
-
-        steps = self._program(path, DEFAULT_ACTOR)[0][0].tolist()
-        return min((self._reaches[array] for kind, array, _, _ in steps if kind != PAGE_WALK), default=NOWHERE)
 
     def _distances(
         self, distance: Distance, path: Path, offsets: NDArray[np.int64], levels: NDArray[np.int8], actor: Actor
@@ -262,8 +254,8 @@ class CacheModel:
 
     def __init__(self, cache: Cache, seed: int = 0) -> None:
         route = Route(("cache",), (0.0,), 0.0, translated_from=2)
-        self._model = HierarchyModel(Hierarchy({"cache": cache}, {Path.GLOBAL: route}), seed)
-        self._reach = self._model.reach(Path.GLOBAL)
+        self._model = HierarchyModel(hierarchy := Hierarchy({"cache": cache}, {Path.GLOBAL: route}), seed)
+        self._reach = hierarchy.reach(route)
 
     def access_many(self, offsets: ArrayLike) -> NDArray[np.int8]:
         """Access byte addresses, shape (n,), one after the other; returns 0 for each hit and 1 for each miss.
