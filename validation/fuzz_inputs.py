@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
 import json
 import os
@@ -247,6 +248,27 @@ def command_line(rng: Random) -> Words:
     return [*words, "-d", device]
 
 
+def many_values(rng: Random) -> Words:
+    """Millions of values or lines of few bytes in a result, a recording or a GPU file."""
+    value, count = rng.choice((b"0", b"[]", b"{}", b'""', b"[[[]]]")), rng.choice((10**5, 10**6, 4 * 10**6))
+    values = b"[" + b",".join([value] * count) + b"]"
+    match rng.randrange(4):
+        case 0:
+            Path("r.json").write_bytes(b'{"schema":"gpudissect/2","findings":' + values + b"}")
+            Path("right.json").write_text(json.dumps(base("result")))
+            return [*rng.choice(SHOWN), "r.json"]
+        case 1:
+            Path("g.toml").write_bytes(b"x = " + values)
+            return ["chase", "-d", "sim:g.toml"]
+        case _:
+            Path("rec").mkdir()
+            index, arrays = base_recording("chase")
+            more = rng.choice((b'{"trace":"x","what":' + values + b"}\n", (value + b"\n") * count))
+            Path("rec/recording.jsonl.gz").write_bytes(gzip.compress(index + more, 1))
+            Path("rec/arrays.bin").write_bytes(arrays)
+            return rng.choice((["chase", "-d", "rec:rec?partial=yes"], ["devices"]))
+
+
 def swapped(rng: Random) -> Words:
     """A right file of one kind in place of another."""
     Path("rec").mkdir()
@@ -297,6 +319,7 @@ KINDS: dict[str, tuple[float, Callable[[Random], Words]]] = {
     "recording": (20, recording),
     "command line": (16, command_line),
     "swapped": (5, swapped),
+    "many values": (0.5, many_values),
     "profile": (2.5, profile),
     "machine code": (2, machine_code),
     "signal": (
