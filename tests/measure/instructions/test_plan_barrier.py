@@ -24,7 +24,7 @@ def found(name, **operations):
 def test_warps_that_arrive_at_a_barrier(interval):
     results = found("blocks.barrier", barrier=Operation(Pipe.BARRIER, interval, 14))
     assert results["barrier", "arrival_interval"].value == pytest.approx(interval, rel=0.1)
-    assert results["barrier", "block_latency"].value == pytest.approx(14 + 15 * interval, rel=0.1), "of 16 warps"
+    assert results["barrier", "block_latency"].value == pytest.approx(14 + 31 * interval, rel=0.1), "of 32 warps"
 
 
 def test_loads_of_shared_memory_take_longer_by_their_passes():
