@@ -3,7 +3,7 @@
 import pytest
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL
+from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL, EXACT
 from gpudissect.measure.infer_doubts import Agreement, contradictions, disturbances, doubtful_sets, path_agreements
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -111,7 +111,7 @@ def test_a_failed_prediction_contradicts_the_geometry():
 
 def estimate(name, value):
     element, attribute = name.split(".")
-    fields = {"status": Status.FOUND, "confidence": 0.9998} if value else {"status": Status.AMBIGUOUS, "reason": "none"}
+    fields = {"status": Status.FOUND, "confidence": EXACT} if value else {"status": Status.AMBIGUOUS, "reason": "none"}
     return Estimate(element=element, attribute=attribute, value=value, **fields)
 
 

@@ -159,7 +159,10 @@ def _test_room(
     size, caveats = room * line, (f"sets x ways are {format_bytes(lines.size * line)}",) if room < lines.size else ()
     halves, chases = yield from holds_more_used_once(structure, room, test, bench)
     evidence = (*structure.evidence, *test.evidence[earlier:], *evidence, *chases)
-    estimate = found(capacity.element, "capacity", size, size, size, EXACT, ROOM_METHOD, evidence, caveats)
+    is_certain = room == low or bool(halves)  # no other reason is known for misses in some laps only
+    value, confidence = (size, EXACT) if is_certain else (low * line, CONFLICTED)
+    fields = (value, size, value, confidence, ROOM_METHOD, evidence, caveats)
+    estimate = found(capacity.element, "capacity", *fields)
     return estimate, structure if halves is None else replace(structure, room=Room(room, halves))
 
 
