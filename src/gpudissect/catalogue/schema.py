@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from gpudissect.catalogue import arrays, tables
+from gpudissect.catalogue.compute_capability import max_block_threads, min_blocks_per_sm
 from gpudissect.catalogue.quantity import Number, Sourced, Table, Text, name_among, wrong
 from gpudissect.catalogue.tables import Element
 from gpudissect.simulation.cache.geometry import PARTITION_COUNT, Scope
@@ -135,6 +136,10 @@ def _check_processor(gpu: GpuTable) -> None:
     threads, limit = gpu.chip.threads_per_sm, WARP_SIZE * gpu.processor.warps.value
     if threads is not None and threads.value > limit:
         wrong("chip.threads_per_sm.value", threads.value, f"up to {limit}, {WARP_SIZE} for each of processor.warps")
+    facts = {"compute_capability": gpu.chip.compute_capability.value}
+    for name, least in (("blocks", min_blocks_per_sm(facts)), ("block_size", max_block_threads(facts))):
+        if (given := getattr(gpu.processor, name).value) < least:
+            wrong(f"processor.{name}.value", given, f"at least {least} with this compute capability")
     for instruction, unit in gpu.units.items():
         if instruction is not Instruction.LDG and (unit.rate is None or unit.latency is None):
             wrong(f"units.{instruction}", "at most one of them", "rate and latency")

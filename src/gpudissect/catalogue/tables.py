@@ -38,7 +38,9 @@ BytesPerSecond = Annotated[float, Field(strict=True, ge=1e6, le=1e15, allow_inf_
 Variability = Annotated[float, Field(strict=True, ge=0.5, le=100, allow_inf_nan=False)]
 Step = Annotated[int, Field(strict=True, ge=1, le=64)]  # cycles
 Schedulers = Annotated[int, Field(strict=True, ge=1, le=16)]
-Warps = Annotated[int, Field(strict=True, ge=1, le=128)]
+Warps = Annotated[int, Field(strict=True, ge=16, le=128)]
+Blocks = Annotated[int, Field(strict=True, ge=1, le=128)]
+BlockSize = Annotated[int, Field(strict=True, ge=32, le=4096, multiple_of=32)]
 SmCount = Annotated[int, Field(strict=True, ge=1, le=512)]  # 16 blocks on each are a stream of MAX_TIMED_BLOCKS
 SmThreads = Annotated[int, Field(strict=True, ge=32, le=4096, multiple_of=32)]
 MemorySize = Annotated[int, Field(strict=True, ge=2**24, le=2**44)]  # bytes
@@ -197,8 +199,8 @@ class ProcessorTable(Table):
     reissue: Sourced[Step]
     loads_in_flight: Sourced[Step] | None = None
     warps: Sourced[Warps]
-    blocks: Sourced[Warps]
-    block_size: Sourced[Count]
+    blocks: Sourced[Blocks]
+    block_size: Sourced[BlockSize]
     single: Sourced[tuple[Pipe, ...]]
     scheduling: Sourced[Scheduling] | None = None
 
