@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 import gpudissect
-from gpudissect.cli import discover, explain, get, results, workloads
+from gpudissect.cli import discover, explain, fleet, get, results, workloads
 from gpudissect.cli.completion import bash_words_joined
 from gpudissect.cli.console import BUG, DONE, INTERRUPTED, discard_output, print_error, print_interrupted
 from gpudissect.errors import WRITE_ERRORS, GpudissectError, UsageError
@@ -49,6 +49,7 @@ COMMANDS: list[Callable[..., Any]] = [
 ]
 for command in COMMANDS:
     app.command()(command)
+app.add_typer(fleet.app, name="fleet")
 
 
 def _version(requested: bool) -> None:

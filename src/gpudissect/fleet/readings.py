@@ -1,0 +1,131 @@
+"""Runs of a fleet: what a report needs of each result file of a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpudissect.errors import UsageError
+from gpudissect.results.files import load
+from gpudissect.results.model import Finding, Result
+
+MIN_PARALLEL_FILES = 64
+MAX_FILES = 100_000
+MIN_CONFIDENCE = 0.5
+UNITS = ("B/s", "ops/s", "B/cycle", "ops/cycle", "cycles")
+ATTRIBUTES = ("bandwidth", "rate", "latency")  # of which cards of one model differ
+NO_VALUE = ("", "none", "no")
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A measured value with the half width of its bracket, in `unit`."""
+
+    value: float
+    error: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """One result file.
+
+    Attributes:
+        file: its path.
+        card: what distinguishes the card: its UUID, or the file if it has none.
+        label: how to find the card: host and device.
+        group: model and settings; only runs of one group are compared.
+        time: start of the measurement, ISO 8601; empty if not known.
+        readings: by element and attribute.
+        facts: what driver and clock state, by name.
+
+    """
+
+    file: str
+    card: str
+    label: str
+    group: tuple[str, ...]
+    time: str
+    readings: Mapping[Key, Reading] = field(repr=False)
+    facts: Mapping[str, str]
+
+
+def read_folder(folder: Path) -> tuple[list[Run], list[str]]:
+    """The runs of all result files in a folder and its subfolders, and one line for each file that is none.
+
+    Raises `UsageError` if there is no such folder, or no result in it.
+    """
+    if not folder.is_dir():
+        if folder.exists():
+            raise UsageError(f"{folder} is no folder: name the folder that holds the result files")
+        raise UsageError(f"no such folder: {folder}; 'gpudissect discover -o {folder}/NAME.json' writes a result there")
+    files = sorted(path for path in folder.rglob("*.json") if not path.name.startswith("."))
+    if len(files) > MAX_FILES:
+        raise UsageError(f"{folder} has {len(files)} JSON files, allowed: up to {MAX_FILES}")
+    runs, unreadable = list[Run](), list[str]()
+    for one in _read_all(files):
+        if isinstance(one, Run):
+            runs.append(one)
+        else:
+            unreadable.append(one)
+    if not runs:
+        why = f": {unreadable[0]}" if unreadable else f"; 'gpudissect discover -o {folder}/NAME.json' writes one"
+        raise UsageError(f"no result file in {folder}{why}")
+    return runs, unreadable
+
+
+def _read_all(files: Sequence[Path]) -> Iterator[Run | str]:
+    if len(files) < MIN_PARALLEL_FILES:
+        yield from map(_read, files)
+        return
+    with ProcessPoolExecutor(os.cpu_count()) as workers:
+        yield from workers.map(_read, files, chunksize=16)
+
+
+def _read(file: Path) -> Run | str:
+    """A run, or why the file is none."""
+    try:
+        return run_of(load(file), str(file))
+    except UsageError as error:
+        return str(error)
+
+
+def run_of(result: Result, file: str) -> Run:
+    """What a report needs of a result."""
+    origin, card = result.provenance, result.provenance.gpu_uuid
+    quick = ("quick",) if result.options.quick else ()
+    settings = (f"{name} {value}" for name in ("mig", "ecc") if (value := getattr(origin, name)))
+    label = " ".join(filter(None, (origin.host, result.device.spec)))
+    readings = dict(_readings(result.findings))
+    group = (result.device.name, result.device.origin.value, result.command, *quick, *settings)
+    return Run(file, card or file, label, group, origin.time or "", readings, dict(_facts(result)))
+
+
+def _readings(findings: Iterable[Finding]) -> Iterator[tuple[Key, Reading]]:
+    for each in findings:
+        is_compared = each.unit in UNITS and each.attribute.rpartition("_")[2] in ATTRIBUTES
+        if not is_compared or isinstance(each.value, str | tuple | None) or (each.confidence or 0) < MIN_CONFIDENCE:
+            continue
+        low, high = (each.value if end is None else end for end in (each.low, each.high))
+        yield (each.element, each.attribute), Reading(float(each.value), (high - low) / 2, each.unit)
+
+
+def _facts(result: Result) -> Iterator[tuple[str, str]]:
+    """What may explain a difference: sizes and clocks that the driver states, the clock observed, other users."""
+    stated, origin = result.device.facts, result.provenance
+    yield "SMs", str(result.device.sm_count)
+    for name in ("memory_size", "l2_size", "memory_bus_bits"):
+        if name in stated:
+            yield name.replace("_", " "), str(stated[name])
+    if result.conditions.clock_hz and result.conditions.clock_observed:
+        yield "SM clock", f"{result.conditions.clock_hz / 1e6:.0f} MHz"
+    for name in ("driver", "power_limit", "sm_clock", "memory_clock", "throttling"):
+        if text := getattr(origin, name):
+            yield {"sm_clock": "SM clock setting"}.get(name, name.replace("_", " ")), text.removesuffix(" at the start")
+    for name, texts in result.conditions.notes.items():
+        if name in ("throttling", "other_processes") and (given := [text for text in texts if text not in NO_VALUE]):
+            yield f"{name.replace('_', ' ')} while measuring", "; ".join(given)

@@ -1,0 +1,81 @@
+"""``gpudissect fleet report``: exit codes, JSON, metrics, and folders with other files in them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpudissect.cli.app import main
+
+H200 = Path(__file__).parents[2] / "docs" / "results" / "h200.json"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Twelve cards of two nodes; the DRAM of one is 30 % slow, and one lacks an SM."""
+    result = json.loads(H200.read_text(encoding="utf-8")) | {"series": []}
+    result["findings"] = [each for each in result["findings"] if each["element"] == "dram"]
+    for number in range(12):
+        card = json.loads(json.dumps(result))
+        card["provenance"] |= {"gpu_uuid": f"GPU-{number:08x}", "host": f"node{number // 8}"}
+        card["device"] |= {"spec": f"cuda:{number % 8}", "sm_count": 131 if number == 7 else 132}
+        for each in card["findings"] if number == 5 else ():
+            if each["unit"] == "B/s" and each["status"] == "found" and isinstance(each["value"], float):
+                each |= {name: 0.7 * each[name] for name in ("value", "low", "high")}
+        (tmp_path / f"node{number // 8}").mkdir(exist_ok=True)
+        (tmp_path / f"node{number // 8}" / f"{number}.json").write_text(json.dumps(card), encoding="utf-8")
+    return tmp_path
+
+
+def test_cards_that_are_out(folder, capsys):
+    assert main(["fleet", "report", str(folder)]) == 4
+    summary, *out = capsys.readouterr().out.splitlines()
+    assert "12 cards" in summary and "2 out" in summary
+    assert sorted(line.split(" (")[0] for line in out) == ["node0 cuda:5", "node0 cuda:7"]
+
+
+def test_json_lists_every_card(folder, capsys):
+    assert main(["fleet", "report", str(folder), "--json"]) == 4
+    content = json.loads(capsys.readouterr().out)
+    assert content["schema"] == "gpudissect-fleet/1" and content["runs"] == len(content["cards"]) == 12
+    assert [each["card"] for each in content["cards"] if each["out"]] == ["GPU-00000007", "GPU-00000005"]
+
+
+def test_metrics_for_prometheus(folder):
+    hostile = folder / "node0" / "0.json"
+    hostile.write_text(hostile.read_text(encoding="utf-8").replace('"node0"', r'"a\"} 1\nb"'), encoding="utf-8")
+    file = folder / "gpu.prom"
+    main(["fleet", "report", str(folder), "--prometheus", str(file)])
+    lines = file.read_text(encoding="utf-8").splitlines()
+    assert sum(line.startswith("gpudissect_card_out{") for line in lines) == 12
+    assert all(line.startswith(("# ", "gpudissect_")) for line in lines) and any(r"a\"} 1" in line for line in lines)
+
+
+def test_healthy_cards(folder, capsys):
+    for number in (5, 7):
+        (folder / "node0" / f"{number}.json").unlink()
+    assert main(["fleet", "report", str(folder)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_damaged_files_among_good_ones(folder, capsys):
+    (folder / "cut.json").write_text('{"schema": "gpu', encoding="utf-8")
+    (folder / "other.json").write_text("[]", encoding="utf-8")
+    (folder / ".hidden.json").write_text("[]", encoding="utf-8")
+    assert main(["fleet", "report", str(folder)]) == 4
+    printed = capsys.readouterr()
+    assert len(printed.err.splitlines()) == 2 and "12 cards" in printed.out
+
+
+@pytest.mark.parametrize("name", ["missing", "file.json", "empty"])
+def test_a_folder_without_results(tmp_path, capsys, name):
+    (tmp_path / "file.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "empty").mkdir()
+    assert main(["fleet", "report", str(tmp_path / name)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert name in line
+
+
+def test_without_a_command_the_help_is_printed(capsys):
+    assert main(["fleet"]) == 0
+    assert "report" in capsys.readouterr().out

@@ -1,0 +1,85 @@
+"""Reports on fleets with planted faults: what is found, what is reported, and what is not compared."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpudissect.fleet.readings import run_of
+from gpudissect.fleet.report import report
+from gpudissect.fleet.sentences import sentence, summary
+from gpudissect.results.files import load
+from tests.support.fleet import DRAM, fleet, readings
+
+H200 = Path(__file__).parents[2] / "docs" / "results" / "h200.json"
+
+
+@pytest.fixture(scope="module")
+def model():
+    return run_of(load(H200), str(H200))
+
+
+def labels(found):
+    return {card.label for card in found.out}
+
+
+def test_every_slow_memory_among_500_cards_is_found(model):
+    """20 cards slower by 5 or 10 %."""
+    faults = {number: {DRAM: -0.05 if number % 50 else -0.1} for number in range(0, 500, 25)}
+    assert labels(report(fleet(model, 500, 9, faults))) == {f"node{n // 8} cuda:{n % 8}" for n in faults}
+
+
+def test_of_2000_healthy_cards_at_most_one_is_out(model):
+    assert sum(len(report(fleet(model, 500, seed)).out) for seed in range(4)) <= 1
+
+
+def test_a_sentence_names_card_value_siblings_and_settings(model):
+    (card,) = report(fleet(model, 64, 3, {9: {DRAM: -0.09}})).out
+    text = sentence(card)
+    assert text.startswith("node1 cuda:1 (GPU-00000009): Device memory, read bandwidth 4.1") and "9% slow" in text
+    assert "siblings 4.5" in text and "clocks and settings as most siblings" in text
+
+
+def test_a_higher_latency_is_slow(model):
+    (card,) = report(fleet(model, 64, 3, {9: {("l2", "near_latency"): 0.2}})).out
+    assert "20% slow" in sentence(card)
+
+
+def test_a_missing_sm_is_named_and_a_lower_clock_explains(model):
+    cards = fleet(model, 10, 1, {4: {DRAM: -0.3}})
+    cards[3] = replace(cards[3], facts=cards[3].facts | {"SMs": "131"})
+    cards[4] = replace(cards[4], facts=cards[4].facts | {"memory clock": "requested 2619 MHz"})
+    found = {card.label: sentence(card) for card in report(cards).out}
+    assert "SMs 131, siblings 132" in found["node0 cuda:3"]
+    assert "memory clock requested 2619 MHz, of most siblings requested 3201 MHz" in found["node0 cuda:4"]
+    assert "clocks and settings as" not in found["node0 cuda:4"]
+
+
+def test_models_and_settings_are_not_mixed():
+    """Ten cards at 4.6 and one each, of another model or with other settings, at 2.3."""
+    cards = readings([4.6] * 10 + [2.3, 2.3])
+    cards[10:] = [replace(cards[10], group=("other",)), replace(cards[11], group=("model", "quick"))]
+    found = report(cards)
+    assert not found.out and [group.cards for group in found.groups] == [10, 1, 1]
+    assert sum("no sibling" in line for line in summary(found)) == 2
+
+
+def test_two_cards_that_differ_do_not_show_which_is_out():
+    found = report(readings([4.6, 2.3]))
+    assert len(found.out) == 2 and "do not show which" in summary(found)[0]
+
+
+def test_drift_of_one_card_over_its_runs():
+    """The last run is compared with the earlier ones of the same card; files without a time come first."""
+    runs = [replace(run, card="GPU-1", time=f"2026-01-0{n}") for n, run in enumerate(readings([4.6, 4.61, 4.59, 3.4]))]
+    (card,) = report(runs).out
+    assert not card.deviations and card.drifts[0].value == 3.4 and card.files[-1] == "3.json"
+    assert "read bandwidth 3.4 B/s, earlier runs 4.59-4.61 B/s: 26% slow" in sentence(card)
+    assert "siblings" not in sentence(card)
+    assert not report(runs[:3]).out
+
+
+def test_a_card_with_fewer_values_is_compared_in_those_it_has(model):
+    cards = fleet(model, 40, 2, {5: {DRAM: -0.1}})
+    cards[5] = replace(cards[5], readings={DRAM: cards[5].readings[DRAM]})
+    assert labels(report(cards)) == {"node0 cuda:5"}
