@@ -7,11 +7,13 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from math import comb
 from pathlib import Path
 
 from beyond_gpus import BASES, FEATURES, INDEX_BY_PATH, L2_SIZE, beyond_gpus
 from calibrate import Answer, answers_of, described
 
+from gpudissect.measure.prediction.infer_agreement import wilson_interval
 from gpudissect.survey.run import run_survey
 
 ELEMENTS = ("timer", "l1", "l2", "dram", "tlb_l1", "tlb_l2", "tlb_l3", "page_table")
@@ -55,6 +57,9 @@ def page(rows: Sequence[Row]) -> str:
     kinds = [each.kind for row in rows for each in row.answers]
     counts = {kind: kinds.count(kind) for kind in ("exact", "right", "wrong", "none")}
     share = f"{confident}, {wrong} of them wrong ({wrong / max(1, confident):.2%})"
+    less = sum(counts[kind] for kind in ("exact", "right", "wrong")) - confident
+    wrong_gpus = sum(bool(row.wrong) for row in rows)
+    _, high = wilson_interval(wrong_gpus, len(rows))
     lines = [
         "# GPUs beyond the generator",
         "",
@@ -66,10 +71,14 @@ def page(rows: Sequence[Row]) -> str:
         f"- Answers at {HIGH_CONFIDENCE} or more: {share}.",
         f"- All answers: {counts['exact']} exact, {counts['right']} in their bracket, {counts['wrong']} wrong, "
         f"{counts['none']} without an answer.",
-        f"- GPUs with a wrong answer at {HIGH_CONFIDENCE} or more: {sum(bool(row.wrong) for row in rows)}.",
+        f"- Answers below {HIGH_CONFIDENCE}: {less}, {counts['wrong'] - wrong} of them wrong "
+        f"({(counts['wrong'] - wrong) / max(1, less):.0%}), more often than their confidence states.",
+        f"- GPUs with a wrong answer at {HIGH_CONFIDENCE} or more: {wrong_gpus} of {len(rows)} "
+        f"(95 %: up to {high:.1%}). Answers of one GPU are not independent.",
+        f"- Pairs of features: {len(rows) - len(FEATURES)} of {comb(len(FEATURES), 2)}.",
         f"- Failed experiments: {sum(len(row.failures) for row in rows)}.",
-        "- These GPUs revealed three errors, since corrected: [answers with too much confidence]"
-        "(what-we-got-wrong.md#answers-with-too-much-confidence).",
+        "- These GPUs revealed three errors, since corrected, so they are no fresh sample: "
+        "[answers with too much confidence](what-we-got-wrong.md#answers-with-too-much-confidence).",
         "",
         f"## Wrong answers at {HIGH_CONFIDENCE} or more",
         "",

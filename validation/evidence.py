@@ -35,7 +35,9 @@ Tables: [silicon](validation-silicon.csv), [data of papers](validation-data.csv)
 a GH200, never an H200. Both columns are compared with the same {published} numbers, so they are not {pairs} independent
 comparisons. Excluded are values that the driver states, values that a manual specifies, and measurements of other
 generations. A row agrees if the published value lies in our bracket, or our bracket in the published range. A one-sided
-bound does not count as agreeing. No GPU older than Hopper was measured.
+bound does not count as agreeing. No GPU older than Hopper was measured. The rows are not independent: on Hopper the L1,
+read-only and texture caches are one array, so their lines, fetch granularities and sharing are nine rows about three
+facts. A wider bracket agrees more easily; the table gives the brackets.
 
 {silicon}
 

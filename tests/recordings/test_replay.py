@@ -80,6 +80,14 @@ def test_numbers_that_all_cards_share(gpu, published):
     assert 600 <= found["dram", "wide_latency"] <= 720
     assert found["l2", "near_latency"] < found["l2", "far_latency"]
     assert gpu == "h100" or found["l2", "far_latency"] < found["dram", "near_latency"]
+    assert gpu == "h100" or found["ldg_random", "rate"] > 0.14
+
+
+def test_the_l2_is_measured_not_stated(gpu, published):
+    """The bracket does not end at the size that the driver states; lines that are kept are not counted twice."""
+    (l2,) = (each for each in published.findings if (each.element, each.attribute) == ("l2", "capacity"))
+    assert l2.low < l2.value < published.device.facts["l2_size"] < l2.high
+    assert l2.value == pytest.approx({"h200": 58, "h100": 49}[gpu] * 2**20, rel=0.03)
 
 
 @pytest.mark.parametrize("gpu", ["h200"], indirect=True)
