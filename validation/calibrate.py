@@ -34,7 +34,7 @@ ELEMENTS = ("l1", "texture", "l2", "dram", "tlb_l1", "tlb_l2", "tlb_l3", "page_t
 GEOMETRY = ("line_size", "fetch_granularity", "capacity", "sets", "ways", "index_function")
 PARTITIONED_ONLY = {("l2", "segment_size"), ("l2", "far_latency"), ("dram", "near_latency"), ("dram", "far_latency")}
 """Must not be found on a GPU whose L2 has one part."""
-BIN_EDGES = (0.0, 0.8, 0.97, 0.9975, 0.9994, 1.01)  # between the confidences in use
+BIN_EDGES = (0.0, 0.95, 0.9975, 0.9997, 1.01)  # between the confidences in use
 HIGH_CONFIDENCE = 0.95
 MAX_REASONS = 8
 PAGE = Path(__file__).parents[1] / "docs" / "calibration.md"

@@ -121,8 +121,11 @@ def _flatten(arguments: Iterable[Any], types: list[str], values: list[Any]) -> N
     """Append types and values as numba passes them; arrays: two nulls, size, item size, address, shape, strides."""
     for each in arguments:
         if isinstance(each, np.ndarray):
-            types.append(_array_type(each.dtype, each.ndim, each.flags.c_contiguous, each.flags.writeable))
-            values += (0, 0, each.size, each.itemsize, each.ctypes.data, *each.shape, *each.strides)
+            flags, size = each.flags, each.size
+            types.append(_array_type(each.dtype, each.ndim, flags.c_contiguous, flags.writeable))
+            is_plain = size and flags.c_contiguous and flags.writeable  # then ctypes takes a quarter of the time
+            address = ctypes.addressof(ctypes.c_char.from_buffer(each)) if is_plain else each.ctypes.data
+            values += (0, 0, size, each.itemsize, address, *each.shape, *each.strides)
         elif isinstance(each, _Repeated):
             types += each.types
             values += each.values
