@@ -22,6 +22,7 @@ COMMANDS = [
     "export",
     "schema",
     "get",
+    "fleet",
 ]
 
 

@@ -51,6 +51,16 @@ def test_metrics_for_prometheus(folder):
     assert all(line.startswith(("# ", "gpudissect_")) for line in lines) and any(r"a\"} 1" in line for line in lines)
 
 
+def test_a_page_has_a_row_for_each_card_and_escapes_names(folder):
+    hostile = folder / "node0" / "0.json"
+    hostile.write_text(hostile.read_text(encoding="utf-8").replace('"node0"', '"<b>x"'), encoding="utf-8")
+    file = folder / "fleet.html"
+    main(["fleet", "report", str(folder), "--html", str(file)])
+    page = file.read_text(encoding="utf-8")
+    assert page.count("<tr>") == 13 and page.count("<strong>out</strong>") == 2
+    assert "<b>x" not in page and "slow-4" in page
+
+
 def test_healthy_cards(folder, capsys):
     for number in (5, 7):
         (folder / "node0" / f"{number}.json").unlink()

@@ -25,6 +25,7 @@ def _fleet(context: typer.Context) -> None:
 @app.command()
 def report(
     folder: Annotated[Path, Argument(metavar="DIR", help="Folder of result files, as written by discover -o.")],
+    html: Annotated[Path | None, Option(metavar="FILE", help="Write an HTML page with one row a card.")] = None,
     as_json: Annotated[bool, Option("--json", help="Print the report as JSON.")] = False,
     prometheus: Annotated[
         Path | None, Option(metavar="FILE", help="Write metrics for the text file collector of Prometheus.")
@@ -41,8 +42,8 @@ def report(
     from gpudissect.fleet.sentences import sentence, summary
     from gpudissect.results.files import check_writable, write_bytes
 
-    if prometheus is not None:
-        check_writable(prometheus)
+    for path in filter(None, (html, prometheus)):
+        check_writable(path)
     runs, unreadable = read_folder(folder)
     found = report_on(runs, unreadable)
     for line in unreadable[:MAX_LISTED]:
@@ -52,6 +53,11 @@ def report(
     if prometheus is not None:
         write_bytes(prometheus, metrics(found, runs).encode())
         print_note(f"wrote {prometheus}")
+    if html is not None:
+        from gpudissect.views.page.fleet import fleet_page
+
+        write_bytes(html, fleet_page(found).encode())
+        print_note(f"wrote {html}")
     if as_json:
         cards = [asdict(each) | {"out": each.is_out} for each in found.cards]
         content = {"schema": "gpudissect-fleet/1", "groups": [asdict(each) for each in found.groups], "cards": cards}

@@ -24,7 +24,7 @@ MIN_CARDS_FOR_PERCENTILES = 20
 
 @dataclass(frozen=True)
 class Deviation:
-    """A value that chance and brackets do not explain.
+    """A value of a card against others.
 
     Attributes:
         element, attribute, unit: which value.
@@ -56,15 +56,27 @@ class Difference:
 
 @dataclass(frozen=True)
 class CardReport:
-    """One card: how it deviates from its siblings and from its earlier runs, the least probable deviation first."""
+    """One card: how it deviates from its siblings and from its earlier runs.
+
+    Attributes:
+        card: its UUID, or the file if it has none.
+        label: host and device.
+        group: index into `FleetReport.groups`.
+        files: its runs, the earliest first.
+        deviations, drifts: values that neither chance nor brackets explain, the least probable first.
+        differences: facts that differ from those of most siblings.
+        health: the values that operators look at, whether they deviate or not.
+
+    """
 
     card: str
     label: str
-    group: int  # index into `FleetReport.groups`
-    files: tuple[str, ...]  # the earliest first
+    group: int
+    files: tuple[str, ...]
     deviations: tuple[Deviation, ...]
     drifts: tuple[Deviation, ...]
     differences: tuple[Difference, ...]
+    health: tuple[Deviation, ...]
 
     @property
     def is_out(self) -> bool:
@@ -107,12 +119,13 @@ def report(runs: Sequence[Run], unreadable: Sequence[str] = ()) -> FleetReport:
         last = [each[-1] for each in histories]
         keys = _shared(last)
         groups.append(Group(name, len(last), len(keys)))
-        found, differences = _among_siblings(last, keys), _differences(last)
-        for history, deviating, different in zip(histories, found, differences, strict=True):
-            files = tuple(run.file for run in history)
-            one = history[-1]
+        compared, differences = _among_siblings(last, keys), _differences(last)
+        for history, values, different in zip(histories, compared, differences, strict=True):
+            one, files = history[-1], tuple(run.file for run in history)
+            deviating = _sorted(each for each, is_out in values if is_out)
+            health = tuple(each for each, _ in values if _is_health((each.element, each.attribute)))
             drifts = _sorted(_drifts(history))
-            cards.append(CardReport(one.card, one.label, number, files, _sorted(deviating), drifts, tuple(different)))
+            cards.append(CardReport(one.card, one.label, number, files, deviating, drifts, tuple(different), health))
     cards.sort(key=lambda card: (not card.is_out, _least_chance(card), card.label, card.card))
     return FleetReport(tuple(groups), tuple(cards), len(runs), tuple(unreadable))
 
@@ -137,14 +150,14 @@ def _is_health(key: Key) -> bool:
     return attribute in HEALTH or (element in HEALTH_LATENCIES and attribute.endswith("latency"))
 
 
-def _among_siblings(runs: Sequence[Run], keys: Sequence[Key]) -> list[list[Deviation]]:
-    """The deviations of each run from all others."""
-    found: list[list[Deviation]] = [[] for _ in runs]
+def _among_siblings(runs: Sequence[Run], keys: Sequence[Key]) -> list[list[tuple[Deviation, bool]]]:
+    """Each value of each run against all others, and whether it is out."""
+    compared: list[list[tuple[Deviation, bool]]] = [[] for _ in runs]
     for key in keys:
         having = [number for number, run in enumerate(runs) if key in run.readings]
-        for place, deviation in _deviating(key, [runs[number].readings[key] for number in having], keys):
-            found[having[place]].append(deviation)
-    return found
+        for number, one in zip(having, _compared(key, [runs[n].readings[key] for n in having], keys), strict=True):
+            compared[number].append(one)
+    return compared
 
 
 def _drifts(history: Sequence[Run]) -> Iterator[Deviation]:
@@ -152,21 +165,25 @@ def _drifts(history: Sequence[Run]) -> Iterator[Deviation]:
     keys = [key for key in history[-1].readings if any(key in run.readings for run in history[:-1])]
     for key in keys:
         readings = [run.readings[key] for run in history if key in run.readings]
-        for place, deviation in _deviating(key, readings, keys):
-            if place == len(readings) - 1:
-                yield deviation
+        *_, (deviation, is_out) = _compared(key, readings, keys)
+        if is_out:
+            yield deviation
 
 
-def _deviating(key: Key, readings: Sequence[Reading], keys: Sequence[Key]) -> Iterator[tuple[int, Deviation]]:
-    """Those of some readings of one of the values `keys` that are out, with their positions."""
+def _compared(key: Key, readings: Sequence[Reading], keys: Sequence[Key]) -> list[tuple[Deviation, bool]]:
+    """Readings of one of the values `keys`, each against the others, and whether it is out."""
     alike = sum(_is_health(each) is _is_health(key) for each in keys)
     share, least = (HEALTH_SHARE, MIN_HEALTH_DEVIATION) if _is_health(key) else (1 - HEALTH_SHARE, MIN_DEVIATION)
     values, errors = (np.array([getattr(each, name) for each in readings]) for name in ("value", "error"))
     found = deviations(values, errors)
-    for place in np.flatnonzero(found.is_out(alike / share, least)).tolist():
-        low, high = _range(np.delete(values, place))
-        relative, chance = float(found.relative[place]), float(found.chance[place])
-        yield place, Deviation(*key, readings[place].unit, float(values[place]), low, high, relative, chance)
+    unit, usual = readings[0].unit, _range(values)
+    rows = zip(values.tolist(), found.relative.tolist(), found.chance.tolist(), strict=True)
+    out = found.is_out(alike / share, least).tolist()
+    compared = []
+    for place, (value, relative, chance) in enumerate(rows):
+        low, high = _range(np.delete(values, place)) if out[place] else usual
+        compared.append((Deviation(*key, unit, value, low, high, relative, chance), out[place]))
+    return compared
 
 
 def _range(values: np.ndarray) -> tuple[float, float]:

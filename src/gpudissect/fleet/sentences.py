@@ -29,10 +29,14 @@ def sentence(card: CardReport) -> str:
     return clean(f"{name_of(card)}: {'; '.join(parts)}")
 
 
+def is_slow(found: Deviation) -> bool:
+    """Whether a value is worse than usual: more cycles, or less of anything else."""
+    return (found.relative > 0) == (found.unit == "cycles")
+
+
 def _deviation(found: Deviation, others: str) -> str:
-    is_slow = (found.relative > 0) == (found.unit == "cycles")
     value, siblings = rounded(found.value, found.unit), rounded_range(found.low, found.high, found.unit)
-    how = f"{abs(found.relative):.0%} {'slow' if is_slow else 'fast'}"
+    how = f"{abs(found.relative):.0%} {'slow' if is_slow(found) else 'fast'}"
     return f"{title_of(found.element)}, {words(found.attribute)} {value}, {others} {siblings}: {how}"
 
 

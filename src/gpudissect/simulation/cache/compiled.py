@@ -124,7 +124,8 @@ def _flatten(arguments: Iterable[Any], types: list[str], values: list[Any]) -> N
             flags, size = each.flags, each.size
             types.append(_array_type(each.dtype, each.ndim, flags.c_contiguous, flags.writeable))
             is_plain = size and flags.c_contiguous and flags.writeable  # then ctypes takes a quarter of the time
-            address = ctypes.addressof(ctypes.c_char.from_buffer(each)) if is_plain else each.ctypes.data
+            buffer: Any = each
+            address = ctypes.addressof(ctypes.c_char.from_buffer(buffer)) if is_plain else each.ctypes.data
             values += (0, 0, size, each.itemsize, address, *each.shape, *each.strides)
         elif isinstance(each, _Repeated):
             types += each.types

@@ -1,0 +1,57 @@
+"""A fleet on one page: which cards are out, and a heat map with one row a card."""
+
+from collections.abc import Iterator
+
+from gpudissect.fleet.report import CardReport, Deviation, FleetReport
+from gpudissect.fleet.sentences import is_slow, name_of, sentence, summary
+from gpudissect.results.folded import rounded
+from gpudissect.results.text import title_of, words
+from gpudissect.views.page.markup import Markup, document, table, tag
+
+MAX_CARDS = 2000  # of a group
+STEPS = (0.01, 0.02, 0.05, 0.1)  # relative deviations from which a colour is one step darker
+_COLOPHON = (
+    "Made by gpudissect. Each value is the last one of its card, with its deviation from the median of the siblings. A "
+    "card is out if neither chance nor the bracket of a value explains the deviation."
+)
+
+
+def fleet_page(report: FleetReport) -> str:
+    """The page of a report: one HTML file that needs nothing else."""
+    out = [tag("li", sentence(card)) for card in report.out]
+    unreadable = [tag("h2", "Files that are no results"), tag("ul", *(tag("li", line) for line in report.unreadable))]
+    return document(
+        f"Fleet: {len(report.out)} of {len(report.cards)} cards out",
+        tag("header", tag("h1", "Fleet"), *(tag("p", line, class_="facts") for line in summary(report))),
+        tag(
+            "main",
+            tag("h2", "Cards that are out"),
+            tag("ul", *out) if out else tag("p", "None."),
+            *_groups(report),
+            *(unreadable if report.unreadable else ()),
+        ),
+        tag("footer", tag("p", _COLOPHON)),
+    )
+
+
+def _groups(report: FleetReport) -> Iterator[Markup]:
+    for number, group in enumerate(report.groups):
+        cards = [card for card in report.cards if card.group == number]
+        keys = list(dict.fromkeys((each.element, each.attribute) for card in cards for each in card.health))
+        yield tag("h2", ", ".join(group.name))
+        head = ("card", "", *(f"{title_of(element)}: {words(attribute)}" for element, attribute in keys))
+        yield table(group.name[0], head, (_row(card, keys) for card in cards[:MAX_CARDS]))
+        if len(cards) > MAX_CARDS:
+            yield tag("p", f"and {len(cards) - MAX_CARDS} more cards")
+
+
+def _row(card: CardReport, keys: list[tuple[str, str]]) -> list[Markup | str]:
+    by_key = {(each.element, each.attribute): each for each in card.health}
+    cells = [_cell(by_key[key]) if key in by_key else "" for key in keys]
+    return [name_of(card), tag("strong", "out") if card.is_out else "", *cells]
+
+
+def _cell(found: Deviation) -> Markup:
+    step = sum(abs(found.relative) >= each for each in STEPS)
+    kind = f"heat {'slow' if is_slow(found) else 'fast'}-{step}" if step else "heat"
+    return tag("span", rounded(found.value, found.unit), f" {found.relative:+.1%}", class_=kind)
