@@ -69,8 +69,8 @@ def page(rows: Sequence[Row]) -> str:
         "Made by `validation/beyond.py`.",
         "",
         f"- Answers at {HIGH_CONFIDENCE} or more: {share}.",
-        f"- All answers: {counts['exact']} exact, {counts['right']} in their bracket, {counts['wrong']} wrong, "
-        f"{counts['none']} without an answer.",
+        f"- Answers: {counts['exact']} exact, {counts['right']} in their bracket, {counts['wrong']} wrong, "
+        f"{counts['none']} not found.",
         f"- Answers below {HIGH_CONFIDENCE}: {less}, {counts['wrong'] - wrong} of them wrong "
         f"({(counts['wrong'] - wrong) / max(1, less):.0%}), more often than their confidence states.",
         f"- GPUs with a wrong answer at {HIGH_CONFIDENCE} or more: {wrong_gpus} of {len(rows)} "

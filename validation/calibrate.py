@@ -158,7 +158,7 @@ def page(surveyed: Sequence[Surveyed]) -> str:
         "",
         f"{len(surveyed)} random simulated GPUs, seeds {seeds}: all replacement "
         "policies, three kinds of index function, unequal sets, sectors, copies, partitioned caches, prefetch into the "
-        "L2, TLBs before and behind the L1, page windows, page walks that cost more from memory, index functions "
+        "L2, TLBs before and behind the L1, page windows, costlier page walks for data in memory, index functions "
         "by path, more tags than data, lines that take less room until their second access, other processes, and up to "
         "1 % of the accesses delayed. "
         "An answer is right if its bracket holds the true value. "
@@ -195,9 +195,9 @@ def _summary(surveyed: Sequence[Surveyed], answers: Sequence[Answer]) -> Iterato
     ]
     for each in bins(answers):
         if each.interval[0] > max(each.confidences):
-            yield f"- Too low: right more often than stated, at {each.name}."
+            yield f"- Too low at {each.name}: right more often than stated."
         if each.interval[1] < min(each.confidences):
-            yield f"- Too high: right less often than stated, at {each.name}."
+            yield f"- Too high at {each.name}: right less often than stated."
     exact = sum(a.is_exact for a in geometry)
     yield f"- Geometry ({', '.join(GEOMETRY)}) of L1, texture cache and unpartitioned L2: {exact} of {len(geometry)}"
     yield f"  exactly right ({exact / len(geometry):.2%})."
@@ -216,7 +216,7 @@ def _summary(surveyed: Sequence[Surveyed], answers: Sequence[Answer]) -> Iterato
             yield from _predicted(f"Random accesses predicted, {title}, {policies} policies", caches, "caches")
         for is_random, policies in ((False, "no random policy"), (True, "some random policies")):
             paths = [path for one in alike for path in one.path_predictions if (path.possible < 1) is is_random]
-            yield from _predicted(f"Whole paths, caches and TLBs as one, {title}, {policies}", paths, "paths")
+            yield from _predicted(f"Paths (caches and TLBs together), {title}, {policies}", paths, "paths")
     missing = Counter(f"{each.name} ({each.reason})" for one in surveyed for each in one.not_predicted)
     yield f"- Not predicted: {'; '.join(f'{name}: {count}' for name, count in missing.most_common(MAX_REASONS))}."
     failures = [each for one in surveyed for each in one.failures]

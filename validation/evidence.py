@@ -33,8 +33,8 @@ Tables: [silicon](validation-silicon.csv), [data of papers](validation-data.csv)
 
 `discover` measured one H200 and one H100. Other groups measured GPUs of the same generation: mostly an H100, an H800 or
 a GH200, never an H200. Both columns are compared with the same {published} numbers, so they are not {pairs} independent
-comparisons. Excluded are values that the driver states, values that a manual specifies, and measurements of other
-generations. A row agrees if the published value lies in our bracket, or our bracket in the published range. A one-sided
+comparisons. Values from the driver or a manual, and measurements of other generations, are
+excluded. A row agrees if the published value lies in our bracket, or our bracket in the published range. A one-sided
 bound does not count as agreeing. No GPU older than Hopper was measured. The rows are not independent: on Hopper the L1,
 read-only and texture caches are one array, so their lines, fetch granularities and sharing are nine rows about three
 facts. A wider bracket agrees more easily; the table gives the brackets.
@@ -43,20 +43,20 @@ facts. A wider bracket agrees more easily; the table gives the brackets.
 
 ## Data that papers print
 
-A paper concludes a structure from its data. Here that structure is simulated, and the simulated data are compared with
+A paper infers a structure from its data. Here that structure is simulated, and the simulated data are compared with
 the printed data. Where they differ, the simulated structure, the simulation or the paper is wrong. *As printed*: the
 paper's method gave another size or line size than the vendor or a later document states. The GPU file has the latter,
 so the simulation does not reproduce the printed value.
 
 The methods of Saavedra, Wong and MT22 run alone on the simulated caches, as their authors ran them: they use nothing
 that `discover` finds. `discover --method saavedra`, `wong` or `mt22` runs them on any GPU. On MC16's texture cache the
-methods of Saavedra and Wong contradict each other (s4.1, figures 4 and 5). The sets concluded in figure 7 reproduce
+methods of Saavedra and Wong contradict each other (s4.1, figures 4 and 5). The sets inferred in figure 7 reproduce
 figure 5, but not figure 4. Four sets of 24 lines of 128 B in sectors of 32 B reproduce both; the GPU file has them as
 the alternative.
 
 MC16's second TLB is the clearest example. The paper counts 17 missed entries over 132 MiB and 8 more for each further
-2 MiB. It equates misses with ways, and concludes one set of 17 ways and six of 8. With LRU, however, a set of n
-ways that holds n + 1 pages misses on all n + 1: the concluded sets would miss 18, 27, ... 72 times. One
+2 MiB. It equates misses with ways, and infers one set of 17 ways and six of 8. With LRU, however, a set of n
+ways that holds n + 1 pages misses on all n + 1: the inferred sets would miss 18, 27, ... 72 times. One
 set of 16 and seven of 7 give the counts of the paper, with the same 65 entries and one set more than its table 5. The
 GPU files have both: the paper's conclusion, and the other as `tlbs.tlb_l2.alternative`, which
 `sim:gtx780?alternative=yes` simulates. `discover` finds either from groups of pages, without the counts, and its caveat
@@ -68,12 +68,12 @@ as in the file of the GTX980 (MC16 table 5: not LRU), they vary from lap to lap.
 ## Emergent
 
 The published latencies and rates are inputs of the simulated SM. The number of warps that reach the peak, which warps
-wait, and the occupancy over time are not inputs. Numbers agree within 5 %.
+wait, and the occupancy over time are not. Numbers agree if within 5 %.
 
 VV16 table 6.3 lists the warps that reach over 99 % of the peak of one chain (s6.1). They are compared at 99 %.
-`discover` reports the warps for 95 % of the rate with any number of chains, which is another quantity. Latency times
-rate gives fewer warps than printed for shared memory on G80, GT200 and Maxwell. VV16 does not explain these either, and
-the simulated SM has nothing that would add them.
+`discover` reports the warps for 95 % of the rate with any number of chains: a different quantity. Latency times
+rate gives fewer warps than printed for shared memory on G80, GT200 and Maxwell. VV16 does not explain the difference,
+and nothing in the simulated SM causes it.
 
 {emergent}
 
@@ -91,7 +91,7 @@ Each GPU of the catalogue is **simulated** with its published structure. `discov
 knowing that structure, once for each of the noise seeds 1, 2, 3.
 {round_trip}
 
-Some numbers are in two tables and are counted twice: VV16 tables 6.1 to 6.4, MC16 tables 6 and 7. Not compared are
+Some numbers are in two tables and are counted twice: VV16 tables 6.1 to 6.4, MC16 tables 6 and 7. Excluded:
 {stated} numbers that the driver states, {outside} that describe a real GPU and are not part of its simulation, and
 numbers that a paper measured on another GPU (marked as assumed in the GPU files).
 

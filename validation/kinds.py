@@ -38,7 +38,7 @@ class Kind(StrEnum):
 
 MEANINGS = {
     Kind.SILICON: "measurements of real GPUs, by gpudissect and by other groups",
-    Kind.DATA: "data printed in a paper, and a simulation of what the paper concludes from them",
+    Kind.DATA: "data printed in a paper, and a simulation of what the paper infers from them",
     Kind.EMERGENT: "a published number, and a simulation that does not have it as an input",
     Kind.TUNED: "the same, but a parameter of the simulation was fitted to the number: no evidence",
     Kind.ROUND_TRIP: "an input of a simulation (a number of a GPU file or a sum of them), and what is found in it",

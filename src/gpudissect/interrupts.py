@@ -55,7 +55,7 @@ def _receive(number: int, frame: FrameType | None) -> None:
 def uninterrupted(patience_s: float = math.inf, *, obey: bool = False) -> Iterator[set[int]]:
     """Hold off `STOP_SIGNALS` in the block, for `patience_s` from its beginning; yield the set of those held.
 
-    At its end the caller's own handlers are called for theirs. Signals that only raise KeyboardInterrupt stay in the
+    At its end the caller's own handlers get their signals. Signals that only raise KeyboardInterrupt stay in the
     set, except with `obey`. Signals with the default action are not held.
     """
     global _hold_until
@@ -83,7 +83,7 @@ def uninterrupted(patience_s: float = math.inf, *, obey: bool = False) -> Iterat
 
 
 def delayed() -> AbstractContextManager[set[int]]:
-    """Obey stop signals at the end of the block: what is started in it is then noted, and can be ended."""
+    """Obey stop signals at the end of the block: what it started is then recorded, and can be ended."""
     return uninterrupted(obey=True)
 
 

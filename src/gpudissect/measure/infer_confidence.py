@@ -8,14 +8,14 @@ far (`prediction`). Those of throughput are compared with random SMs by `validat
 to 3089.
 """
 
-EXACT = 0.9999  # a size to the byte: all larger footprints miss in every lap, no smaller one; the residency agrees
+EXACT = 0.9999  # a size to the byte: all larger footprints, no smaller one, miss in every lap; residency agrees
 LATENCY = 0.9999  # a latency within its bracket
 BRACKETED = 0.9995  # a size only bracketed, or a line that could not be made to miss: 17919 of 17928 right
 CONFLICTED = 0.99
-"""A size although more lines are resident, of one partition, of lines of unknown size, or of a TLB that may hold more;
+"""A size if more lines are resident, of one partition, of lines of unknown size, or of a TLB that may hold more;
 a policy that is random in a TLB, or not random and disturbed by other processes. 1017 of 1020 right.
 """
-UNTRIED = 0.9  # what random GPUs do not model (code, partitions by SM) or was not calibrated on them: set by hand
+UNTRIED = 0.9  # not modelled by random GPUs (code, partitions by SM), or not calibrated on them: set by hand
 DOUBTFUL = 0.89  # by its own evidence, by a failed prediction or by another finding: 1180 of 1324 right
 TIMED = 0.95  # a time that random GPUs do not model: instructions, conflicts, launches, clusters, spectra
 BANKS = 0.95  # a bank layout that alone explains every stride: 180 of 180

@@ -61,7 +61,7 @@ class Agreement:
 def path_agreements(wrong: Counts, misread: Counts, accesses: int, possible: float) -> list[Agreement]:
     """Agreement of each element of a path, from its mispredicted accesses (`wrong`).
 
-    Not possible are accesses that random policies leave open and accesses in `misread`: no model predicts them.
+    Accesses that random policies leave open, or that are `misread`, are not possible: no model predicts them.
     """
     return [
         Agreement(element, 1 - count / accesses, possible - misread.get(element, 0) / accesses)
@@ -89,7 +89,7 @@ class _Numbers:
         return value if low is None else low, value if high is None else high
 
     def product(self, element: str) -> tuple[float, str] | None:
-        """Bytes of all lines of all sets, and how they follow."""
+        """Bytes of all lines of all sets, and their factors."""
         sets, ways, line = (self.value(element, name) for name in ("sets", "ways", "line_size"))
         if sets is None or ways is None or line is None:
             return None
@@ -115,7 +115,7 @@ def contradictions(
     for element in dict.fromkeys(element for element, _ in findings):
         product, capacity = numbers.product(element), numbers.interval(element, "capacity")
         if not product or not capacity or (element in predicted and product[0] > capacity[1]):
-            continue  # a cache with more tags than room for data is simulated as one
+            continue  # the simulated cache, too, has more tags than room for data
         if not capacity[0] <= product[0] * (1 + 1e-9) <= capacity[1] * MAX_SIZE_RATIO:
             what = f"{element}: {product[1]} is not {format_bytes(numbers.value(element, 'capacity') or 0)}"
             advice = "part of the array may serve another purpose: see capacity"
@@ -135,7 +135,7 @@ def _names(element: str, *attributes: str) -> tuple[str, ...]:
 
 
 def _latencies(numbers: _Numbers) -> Iterator[Doubt]:
-    """Doubts if a farther level is faster, or if a miss of the last private cache takes no hit of the L2."""
+    """Doubts if a farther level is faster, or if hit + penalty of the last private cache is not an L2 hit."""
     ladder = [(each, value) for each in ("l1", "l2", "dram") if (value := numbers.value(each, "hit_latency"))]
     for (near, short), (beyond, long) in pairwise(ladder):
         if short > long:
@@ -178,7 +178,7 @@ def _l2_sizes(numbers: _Numbers, stated: object) -> Iterator[Doubt]:
 
 
 def doubtful_sets(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doubt]:
-    """Doubts by the search for sets: none explains which lines conflict, or more lines fit if each was used once."""
+    """Doubts from the search for sets: no sets explain the conflicts, or more lines fit if each is used once."""
     for (element, attribute), each in findings.items():
         if attribute == "sets" and each.status is Status.AMBIGUOUS:
             what = f"{element}: lines conflict, but not as those of one set"
@@ -192,7 +192,7 @@ def doubtful_sets(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doub
 def disturbances(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doubt]:
     """What other processes may have changed: their lines take room.
 
-    If the sets are unknown, the capacity that they leave may be mistaken for all. With random replacement, some victims
+    If the sets are unknown, the room left may be mistaken for the capacity. With random replacement, some victims
     are their lines, which biases the weights of the ways.
     """
     disturbed = {name: each for name, each in findings.items() if name[1] in DISTURBED.get(name[0], ())}

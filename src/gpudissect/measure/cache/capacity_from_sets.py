@@ -49,13 +49,13 @@ def capacity_from_sets(
 
 
 def _by_residency(element: str, structure: Structure, count: int, lines: Lines) -> Estimate:
-    """The capacity by the ways of all sets, or between that and `count` lines in one piece.
+    """The capacity from the ways of all sets, or a range to `count` contiguous lines.
 
     If the cache has more tags than data, only as many lines are resident as fit contiguously. A cache that protects
     lines accessed twice can look the same, so this case is never certain.
     """
     ways, resident = sum(structure.ways), lines.resident
-    if resident is None:  # nor is the line size known: the ways are those of what takes its place
+    if resident is None:  # nor is the line size known: ways count the unit used in its place
         size = count * structure.line
         caveat = f"{ways} lines fit if they are spread over all sets, {count} consecutive ones"
         return found(element, "capacity", size, size, size, DOUBTFUL, CAPACITY_METHOD, structure.evidence, (caveat,))
@@ -81,7 +81,7 @@ def _test_all_ways(
 ) -> Ask[Estimate]:
     """The capacity, certain if one line for every way of every set stays resident: then no tag lacks room for data.
 
-    If they do not, it is a range from `count`, the contiguous lines that fit: there may be more tags than data.
+    If not, it is a range from `count`, the contiguous lines that fit: there may be more tags than data.
     """
     rng, line = bench.rng("all ways", capacity.element), structure.line
     order = Explicit(rng.permutation(structure.sample(structure.ways, rng)) * line)
