@@ -1,6 +1,7 @@
 """``gpudissect fleet report``: exit codes, JSON, metrics, and folders with other files in them."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,19 @@ def test_a_page_has_a_row_for_each_card_and_escapes_names(folder):
     page = file.read_text(encoding="utf-8")
     assert page.count("<tr>") == 13 and page.count("<strong>out</strong>") == 2
     assert "<b>x" not in page and "slow-4" in page
+
+
+@pytest.mark.parametrize("option", ["--html", "--prometheus"])
+def test_a_result_is_never_overwritten(folder, option):
+    file = folder / "node0" / "0.json"
+    before = file.read_bytes()
+    assert main(["fleet", "report", str(folder), option, str(file)]) == 2
+    assert file.read_bytes() == before
+
+
+def test_a_pipe_in_the_folder_is_not_awaited(folder):
+    os.mkfifo(folder / "pipe.json")
+    assert main(["fleet", "report", str(folder)]) == 4
 
 
 def test_healthy_cards(folder, capsys):

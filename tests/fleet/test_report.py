@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpudissect.fleet.readings import run_of
-from gpudissect.fleet.report import report
+from gpudissect.fleet.report import HARDWARE, report
 from gpudissect.fleet.sentences import sentence, summary
 from gpudissect.results.files import load
 from tests.support.fleet import DRAM, fleet, readings
@@ -53,6 +53,14 @@ def test_a_missing_sm_is_named_and_a_lower_clock_explains(model):
     assert "SMs 131, siblings 132" in found["node0 cuda:3"]
     assert "memory clock requested 2619 MHz, of most siblings requested 3201 MHz" in found["node0 cuda:4"]
     assert "clocks and settings as" not in found["node0 cuda:4"]
+
+
+@pytest.mark.parametrize("name", HARDWARE)
+def test_different_hardware_is_out(model, name):
+    cards = fleet(model, 5, 1)
+    assert name in model.facts
+    cards[2] = replace(cards[2], facts=cards[2].facts | {name: "1"})
+    assert labels(report(cards)) == {"node0 cuda:2"}
 
 
 def test_models_and_settings_are_not_mixed():

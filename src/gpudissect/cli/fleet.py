@@ -40,11 +40,13 @@ def report(
     from gpudissect.fleet.readings import read_folder
     from gpudissect.fleet.report import report as report_on
     from gpudissect.fleet.sentences import sentence, summary
-    from gpudissect.results.files import check_writable, write_bytes
+    from gpudissect.results.files import check_apart, check_writable, write_bytes
 
     for path in filter(None, (html, prometheus)):
         check_writable(path)
     runs, unreadable = read_folder(folder)
+    for path in filter(None, (html, prometheus)):
+        check_apart(path, [Path(run.file) for run in runs])
     found = report_on(runs, unreadable)
     for line in unreadable[:MAX_LISTED]:
         print_note(line)

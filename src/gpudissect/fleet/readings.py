@@ -15,6 +15,7 @@ from gpudissect.results.model import Finding, Result
 MIN_PARALLEL_FILES = 64
 MAX_FILES = 100_000
 MIN_CONFIDENCE = 0.5
+MAX_VALUE = 1e30  # of a reading; no GPU comes near it
 UNITS = ("B/s", "ops/s", "B/cycle", "ops/cycle", "cycles")
 ATTRIBUTES = ("bandwidth", "rate", "latency")  # of which cards of one model differ
 NO_VALUE = ("", "none", "no")
@@ -63,7 +64,7 @@ def read_folder(folder: Path) -> tuple[list[Run], list[str]]:
         if folder.exists():
             raise UsageError(f"{folder} is no folder: name the folder that holds the result files")
         raise UsageError(f"no such folder: {folder}; 'gpudissect discover -o {folder}/NAME.json' writes a result there")
-    files = sorted(path for path in folder.rglob("*.json") if not path.name.startswith("."))
+    files = sorted(path for path in folder.rglob("*.json") if not path.name.startswith(".") and path.is_file())
     if len(files) > MAX_FILES:
         raise UsageError(f"{folder} has {len(files)} JSON files, allowed: up to {MAX_FILES}")
     runs, unreadable = list[Run](), list[str]()
@@ -109,6 +110,8 @@ def _readings(findings: Iterable[Finding]) -> Iterator[tuple[Key, Reading]]:
     for each in findings:
         is_compared = each.unit in UNITS and each.attribute.rpartition("_")[2] in ATTRIBUTES
         if not is_compared or isinstance(each.value, str | tuple | None) or (each.confidence or 0) < MIN_CONFIDENCE:
+            continue
+        if not 0 < each.value < MAX_VALUE:
             continue
         low, high = (each.value if end is None else end for end in (each.low, each.high))
         yield (each.element, each.attribute), Reading(float(each.value), (high - low) / 2, each.unit)

@@ -11,7 +11,7 @@ import numpy as np
 from gpudissect.fleet.infer_outliers import deviations
 from gpudissect.fleet.readings import Key, Reading, Run
 
-HARDWARE = ("SMs", "memory size", "L2 size", "memory bus bits")
+HARDWARE = ("SMs", "memory size", "l2 size", "memory bus bits")
 """Facts in which all cards of a model are equal: a card with another value is out."""
 MIN_CARDS_FOR_A_MAJORITY = 3
 HEALTH = ("read_bandwidth", "write_bandwidth", "copy_bandwidth", "gpu_rate")
