@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpudissect.fleet.readings import Key, Reading, Run
+from gpudissect.fleet.readings import Reading, Run
+from gpudissect.results.compare import Key
 
 SPREADS = {"B/s": 0.005, "ops/s": 0.004}  # relative standard deviations; 0.002 of other units
 DRAM = ("dram", "read_bandwidth")

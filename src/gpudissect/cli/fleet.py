@@ -11,6 +11,7 @@ import typer
 from typer import Argument, Option
 
 from gpudissect.cli.console import DONE, PARTIAL, print_json, print_note
+from gpudissect.cli.results import write_file
 
 MAX_LISTED = 20  # unreadable files
 app = typer.Typer(help="Compare the cards of a fleet.", rich_markup_mode=None)
@@ -40,7 +41,7 @@ def report(
     from gpudissect.fleet.readings import read_folder
     from gpudissect.fleet.report import report as report_on
     from gpudissect.fleet.sentences import sentence, summary
-    from gpudissect.results.files import check_apart, check_writable, write_bytes
+    from gpudissect.results.files import check_apart, check_writable
 
     for path in filter(None, (html, prometheus)):
         check_writable(path)
@@ -53,13 +54,11 @@ def report(
     if len(unreadable) > MAX_LISTED:
         print_note(f"{len(unreadable) - MAX_LISTED} more files are no results")
     if prometheus is not None:
-        write_bytes(prometheus, metrics(found, runs).encode())
-        print_note(f"wrote {prometheus}")
+        write_file(prometheus, metrics(found, runs).encode())
     if html is not None:
         from gpudissect.views.page.fleet import fleet_page
 
-        write_bytes(html, fleet_page(found).encode())
-        print_note(f"wrote {html}")
+        write_file(html, fleet_page(found).encode())
     if as_json:
         cards = [asdict(each) | {"out": each.is_out} for each in found.cards]
         content = {"schema": "gpudissect-fleet/1", "groups": [asdict(each) for each in found.groups], "cards": cards}

@@ -44,7 +44,7 @@ def show(
         if len(files) > 1:
             raise UsageError(f"--html takes one result, got {len(files)}; compare --html puts several side by side")
         _check_page(html, files)
-        _write(html, result_page(load(files[0])).encode())
+        write_file(html, result_page(load(files[0])).encode())
     if card is not None:
         from gpudissect.views.card import card_file
 
@@ -53,7 +53,7 @@ def show(
         check_apart(card, files)
         check_writable(card)
         check_card(card)
-        _write(card, card_file(load(files[0]), card.suffix))
+        write_file(card, card_file(load(files[0]), card.suffix))
     if (html is None and card is None) or as_json:
         results = [load(path) for path in files]
         print_results(results, as_json=as_json, as_list=len(files) > 1, everything=everything, details=details)
@@ -182,7 +182,7 @@ def compare(
     if html is not None:
         from gpudissect.views.page.comparison import comparison_page
 
-        _write(html, comparison_page(comparison).encode())
+        write_file(html, comparison_page(comparison).encode())
     if as_json:
         print_json(to_json(comparison))
     elif html is None:
@@ -197,7 +197,8 @@ def _check_page(html: Path, inputs: Sequence[Path]) -> None:
     check_names(None, html)
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_file(path: Path, content: bytes) -> None:
+    """Write an output, and a line on stderr."""
     from gpudissect.results.files import write_bytes
 
     write_bytes(path, content)

@@ -7,7 +7,7 @@ follows Student's t distribution.
 """
 
 from dataclasses import dataclass
-from math import erfc, exp, log, log1p, sqrt
+from math import erfc, log1p, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,7 @@ class Deviations:
 
 
 def deviations(values: Numbers, errors: Numbers) -> Deviations:
-    """Compare the values of cards, with half widths of their brackets; both of shape (cards,), two cards or more."""
+    """Compare the positive values of two or more cards, with half widths of their brackets; both of shape (cards,)."""
     count = values.size
     if count >= MIN_EXACT_CARDS:
         centre = np.full(count, np.median(values))
@@ -62,15 +62,12 @@ def deviations(values: Numbers, errors: Numbers) -> Deviations:
     known = siblings - 1  # degrees of freedom of the spread
     scale = np.sqrt((known * spread**2 + PRIOR_CARDS * (PRIOR_SPREAD * centre) ** 2) / (known + PRIOR_CARDS))
     deviation = np.sqrt(scale**2 * (1 + MEDIAN_VARIANCE / siblings) + (errors / BRACKET_DEVIATIONS) ** 2)
-    distance = np.abs(values - centre)
-    ratios = np.divide(distance, deviation, out=np.zeros(count), where=deviation > 0)
     freedom = min(MAX_FREEDOM, known + PRIOR_CARDS)
-    relative = np.divide(values - centre, centre, out=np.zeros(count), where=centre != 0)
-    return Deviations(centre, relative, np.array([two_sided(float(each), freedom) for each in ratios]))
+    chance = np.array([two_sided(ratio, freedom) for ratio in (np.abs(values - centre) / deviation).tolist()])
+    return Deviations(centre, (values - centre) / centre, chance)
 
 
 def two_sided(ratio: float, freedom: int) -> float:
     """Probability that Student's t exceeds `ratio` in size, as Wallace approximates it (Ann. Math. Stat. 1959)."""
     correction = (8 * freedom + 1) / (8 * freedom + 3)
-    ratio_of_normal = correction * sqrt(freedom * log1p(ratio * ratio / freedom))
-    return erfc(ratio_of_normal / sqrt(2)) if ratio_of_normal < 37 else exp(-(ratio_of_normal**2) / 2 - log(37 * 1.25))
+    return erfc(correction * sqrt(freedom * log1p(ratio * ratio / freedom) / 2))

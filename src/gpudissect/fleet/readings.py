@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpudissect.errors import UsageError
+from gpudissect.results.compare import MIN_CONFIDENCE, Key
 from gpudissect.results.files import load
 from gpudissect.results.model import Finding, Result
+from gpudissect.trace import OTHER_PROCESSES
 
 MIN_PARALLEL_FILES = 64
 MAX_FILES = 100_000
-MIN_CONFIDENCE = 0.5
 MAX_VALUE = 1e30  # of a reading; no GPU comes near it
 UNITS = ("B/s", "ops/s", "B/cycle", "ops/cycle", "cycles")
 ATTRIBUTES = ("bandwidth", "rate", "latency")  # of which cards of one model differ
 NO_VALUE = ("", "none", "no")
-Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -130,5 +130,5 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
         if text := getattr(origin, name):
             yield {"sm_clock": "SM clock setting"}.get(name, name.replace("_", " ")), text.removesuffix(" at the start")
     for name, texts in result.conditions.notes.items():
-        if name in ("throttling", "other_processes") and (given := [text for text in texts if text not in NO_VALUE]):
+        if name in ("throttling", OTHER_PROCESSES) and (given := [text for text in texts if text not in NO_VALUE]):
             yield f"{name.replace('_', ' ')} while measuring", "; ".join(given)

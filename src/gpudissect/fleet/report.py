@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpudissect.fleet.infer_outliers import deviations
-from gpudissect.fleet.readings import Key, Reading, Run
+from gpudissect.fleet.readings import Reading, Run
+from gpudissect.results.compare import Key
 
 HARDWARE = ("SMs", "memory size", "l2 size", "memory bus bits")
 """Facts in which all cards of a model are equal: a card with another value is out."""
