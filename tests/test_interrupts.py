@@ -90,6 +90,15 @@ def test_a_second_signal_does_not_end_the_clean_up_after_the_first():
     assert done
 
 
+def test_a_handler_that_raises_while_the_others_are_restored_leaves_no_signal_held(monkeypatch):
+    def restore(number, handler):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), uninterrupted():
+        patch.setattr(signal, "signal", restore)
+    assert interrupts._hold_until == 0
+
+
 def test_in_python_the_result_of_a_complete_run_is_returned_with_a_warning(monkeypatch):
     before(monkeypatch, study, "build", interrupt)
     with pytest.warns(UserWarning, match="interrupted; the result holds"):

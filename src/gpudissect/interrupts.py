@@ -73,9 +73,11 @@ def uninterrupted(patience_s: float = math.inf, *, obey: bool = False) -> Iterat
             signal.signal(number, _receive)
         yield _held
     finally:
-        for number, handler in reversed(handlers.items()):  # SIGINT last: it is held until then
-            signal.signal(number, handler)
-        _hold_until = before
+        try:
+            for number, handler in reversed(handlers.items()):  # SIGINT last: it is held until then
+                signal.signal(number, handler)
+        finally:  # a handler that is already restored may raise here
+            _hold_until = before
         for number in tuple(_held) if before <= time.monotonic() else ():
             if obey or _handlers[number] not in (_stop, signal.default_int_handler):
                 _held.remove(number)

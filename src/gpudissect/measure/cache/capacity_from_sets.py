@@ -160,10 +160,13 @@ def _test_room(
     halves, chases = yield from holds_more_used_once(structure, room, test, bench)
     evidence = (*structure.evidence, *test.evidence[earlier:], *evidence, *chases)
     is_certain = room == low or bool(halves)  # no other reason is known for misses in some laps only
-    value, confidence = (size, EXACT) if is_certain else (low * line, CONFLICTED)
+    if not is_certain:
+        caveats = (f"with more than {format_bytes(size)}, some lines miss in some laps", *caveats)
+    resident, confidence = (room, EXACT) if is_certain else (low, CONFLICTED)
+    value = resident * line
     fields = (value, size, value, confidence, ROOM_METHOD, evidence, caveats)
     estimate = found(capacity.element, "capacity", *fields)
-    return estimate, structure if halves is None else replace(structure, room=Room(room, halves))
+    return estimate, structure if halves is None else replace(structure, room=Room(resident, halves))
 
 
 def holds_more_used_once(
