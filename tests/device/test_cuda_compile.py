@@ -69,6 +69,7 @@ def test_the_key_depends_on_code_target_and_compiler(tmp_path, monkeypatch):
     assert cubin_key(*base) in keys, "the folder of the kernels does not matter"
     with (tmp_path / "job.cuh").open("a") as file:
         file.write("// changed\n")
+    cuda_compile._kernel_sources.cache_clear()
     assert cubin_key(*base) not in keys, "an included file does"
 
 

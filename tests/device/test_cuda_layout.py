@@ -12,12 +12,13 @@ STRUCTURES = {
     "ChainSpec": layout.CHAIN,
     "PriorAccesses": layout.PRIOR,
     "StreamReport": layout.STREAM_REPORT,
+    "StreamSummary": layout.STREAM_SUMMARY,
     "MixReport": layout.MIX_REPORT,
     "GridBarrier": layout.GRID_BARRIER,
     "Samples": layout.SAMPLES,
 }
 INCLUDES = (
-    '#define PATH_GLOBAL\n#include "chains.cu"\n#include "prior.cuh"\n#include "stream.cuh"\n#include "mix.cuh"\n'
+    '#define PATH_GLOBAL\n#include "chains.cu"\n#include "prior.cuh"\n#include "stream_words.cu"\n#include "mix.cuh"\n'
 )
 
 

@@ -63,7 +63,7 @@ def runner(context):
 
 
 def run(context, wanted=ADDS):
-    return runner(context).run(wanted)
+    return runner(context).run([wanted])[0]
 
 
 def test_all_sms():
@@ -107,15 +107,23 @@ def test_wrong_shares_are_refused_after_three_attempts():
     assert np.bincount(run(context).sm).tolist() == [8] * SMS
 
 
+def test_of_several_mixes_only_those_with_wrong_shares_run_again():
+    context, wanted = MixContext(), [replace(ADDS, sms=1 + n) for n in range(3)]
+    context.tamper_reports = lambda reports: reports["sm"].put(0, 3) if len(context.mixes) == 2 else None
+    traces = runner(context).run(wanted)
+    assert [trace.workload for trace in traces] == [digest(each) for each in wanted]
+    assert [mix["sms"] for mix in context.mixes] == [1, 2, 3, 2]
+
+
 def test_random_loads_leave_the_l1_as_large_as_they_can():
     context = MixContext()
     mixes, random = runner(context), replace(LOADS, access=Access.RANDOM)
-    mixes.run(random)
+    mixes.run([random])
     assert [mix["shared"] for mix in context.mixes] == [512]
     kernel = next(kernel for (source, *_), kernel in context.kernels.items() if source == "mix.cu")
     assert kernel.carveout == 5, "percent: two blocks of 512 B and 1 KiB of 64 KiB"
     context.tamper_reports = lambda reports: reports["sm"].put(0, 3) if context.mixes[-1]["shared"] == 512 else None
-    mixes.run(random)
+    mixes.run([random])
     assert [mix["shared"] for mix in context.mixes[1:]] == [512] * 3 + [65536 // 2 - 1024], "limited by shared memory"
     assert kernel.carveout == 100
 
@@ -185,13 +193,13 @@ def test_a_cold_mix_starts_after_a_sweep_of_the_l2():
 def test_mixes_share_links():
     context = MixContext()
     mixes, scattered = runner(context), replace(LOADS, access=Access.RANDOM)
-    mixes.run(LOADS)
-    mixes.run(replace(LOADS, body=(Step(Instruction.LDG), Step(Instruction.FADD, 2))))
+    mixes.run([LOADS])
+    mixes.run([replace(LOADS, body=(Step(Instruction.LDG), Step(Instruction.FADD, 2)))])
     assert context.launches == ["write_tiles"] and context.mixes[1]["count"] == 1 << 13
-    mixes.run(scattered)
+    mixes.run([scattered])
     assert context.launches == ["write_tiles", "write_lines"] and context.mixes[2]["half"] == 7
     mixes.release()
-    mixes.run(scattered)
+    mixes.run([scattered])
     assert context.launches[2:] == ["write_lines"]
 
 
@@ -207,7 +215,7 @@ def test_a_mix_begins_behind_the_one_before():
     context = MixContext()
     mixes, loads = runner(context), replace(LOADS, body=(Step(Instruction.LDG, 2),), footprint=1 << 22, iterations=16)
     for repetition in range(3):
-        mixes.run(replace(loads, repetition=repetition))
+        mixes.run([replace(loads, repetition=repetition)])
     chains = SMS * 8
     assert [mix["offset"] for mix in context.mixes] == [n * 2 * 2 * 16 * chains % (1 << 15) for n in range(3)]
     assert context.launches == ["write_tiles"]

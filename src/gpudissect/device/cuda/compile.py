@@ -201,10 +201,15 @@ def cubin_key(source: str, macros: tuple[str, ...], arch: str, version: str) -> 
     state = hashlib.sha256()
     for part in (source, _STANDARD, arch, version, *macros):
         state.update(part.encode() + b"\0")
-    for file in sorted(KERNELS.iterdir()):
-        if file.suffix in (".cu", ".cuh"):
-            state.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    state.update(_kernel_sources(KERNELS))
     return state.hexdigest()[:20]
+
+
+@cache
+def _kernel_sources(folder: FilePath) -> bytes:
+    """Names and contents of all kernels, which may include one another."""
+    files = sorted(file for file in folder.iterdir() if file.suffix in (".cu", ".cuh"))
+    return b"".join(file.name.encode() + b"\0" + file.read_bytes() + b"\0" for file in files)
 
 
 class Compiler:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -229,6 +230,7 @@ class CudaContext:
         return self.stream.handle
 
 
+@cache
 def _configuration(grid: tuple[int, int], block: int, shared: int, cluster: int) -> Any:
     """Launch configuration of `grid` blocks of `block` threads. (With clusters, cuda.core counts a grid in these.)"""
     from cuda.core import LaunchConfig

@@ -38,7 +38,7 @@ _UNLIMITED = 2**62
 
 
 Runner = StreamRunner | MixRunner | LaunchRunner
-"""Runs workloads of one kind, each with nothing else on the GPU."""
+"""Runs workloads of one kind, up to `at_once` between queries of NVML, each with nothing else on the GPU."""
 
 
 class CudaGpu(Device):
@@ -117,8 +117,11 @@ class CudaGpu(Device):
             raise DeviceError(self._broken or f"{self._info.spec} is closed: open it again")
         precompile(batch, self._context.capability, self._context.compiler)
         self._context.activate()
-        runners = {index: runner for index, workload in enumerate(batch) if (runner := self._runner(workload))}
-        others = [index for index in range(len(batch)) if index not in runners]
+        runners: dict[Runner, list[int]] = {}
+        others: list[int] = []
+        for index, workload in enumerate(batch):
+            runner = self._runner(workload)
+            (others if runner is None else runners.setdefault(runner, [])).append(index)
         chases = [batch[index] for index in others]
         traces: dict[int, Trace] = {}
         finished = False
@@ -126,12 +129,15 @@ class CudaGpu(Device):
             for launch in plan_launches(chases, self._limits):
                 results = self._with_conditions(self._run_chases(launch))
                 traces |= {others[number]: trace for number, trace in results.items()}
-            for index, runner in runners.items():
-                traces |= self._with_conditions({index: self._run_checked(runner, batch[index])})
+            for runner, indices in runners.items():
+                for start in range(0, len(indices), runner.at_once):
+                    some = indices[start : start + runner.at_once]
+                    results = self._run_checked(runner, [batch[index] for index in some])
+                    traces |= self._with_conditions(dict(zip(some, results, strict=True)))
             finished = True
         finally:
             if finished or not self._context.is_lost():  # freeing memory would wait for a kernel that hangs
-                for runner in dict.fromkeys(runners.values()):
+                for runner in runners:
                     runner.release()
         return [traces[index] for index in range(len(batch))]
 

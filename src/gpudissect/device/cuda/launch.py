@@ -39,8 +39,13 @@ class LaunchRunner:
     buffers: LaunchBuffers
     _stream: Any = None
 
-    def run(self, launch: Launch) -> Trace:
-        """Run a launch. Raises `KernelFailed`, and `OutOfMemory`."""
+    at_once = 1
+
+    def run(self, launches: Sequence[Launch]) -> list[Trace]:
+        """Run launches. Raises `KernelFailed`, and `OutOfMemory`."""
+        return [self._run(launch) for launch in launches]
+
+    def _run(self, launch: Launch) -> Trace:
         self.context.wait(_TIMEOUT_S)
         self.context.wait_until_cleared()
         if self._stream is None:

@@ -1,7 +1,7 @@
 """Structures that host and kernels share, as numpy types, and the traits of each path's load.
 
-The fields stand in the order of ``kernels/job.cuh``, ``chains.cu``, ``prior.cuh``, ``stream.cuh`` and ``mix.cuh``; a
-test compiles the C++ and compares.
+The fields stand in the order of ``kernels/job.cuh``, ``chains.cu``, ``prior.cuh``, ``stream.cuh``, ``stream_words.cu``
+and ``mix.cuh``; a test compiles the C++ and compares.
 """
 
 from dataclasses import dataclass
@@ -30,6 +30,8 @@ PRIOR = np.dtype(_fields("u8 start; u4 accesses path warp sm done actual_sm brok
 PRIOR_PATHS = (Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.TEXTURE, Path.CONSTANT, Path.CODE)
 """Paths of prior accesses, as ``kernels/prior.cuh`` numbers them."""
 STREAM_REPORT = np.dtype([*_fields("u8 begin end cycles; u4 sm rank sum"), ("unused", "u4", (7,))])  # of one block
+_SUMMARY = "u8 first_begin last_begin first_end last_end block_ns cycles missing wrong"
+STREAM_SUMMARY = np.dtype([*_fields(_SUMMARY), ("blocks_by_sm", "u4", (1024,))])  # of one run
 MIX_REPORT = np.dtype(_fields("u8 begin end begin_ns end_ns; u4 sm broken"))  # of one warp
 GRID_BARRIER = np.dtype([*_fields("u4 arrived done warm ranks; u8 cycles ns"), ("starts", "u8", (1024,))])  # of a mix
 SAMPLES = np.dtype([*_fields("u4 overhead reserved"), ("bins", "u4", (65536,))])  # latencies of a mix's single loads

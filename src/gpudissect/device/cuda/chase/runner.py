@@ -1,5 +1,7 @@
 """Runs one launch of chases: writes the chains, runs the kernel once for every window of the records, checks chains."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any, NamedTuple
@@ -73,7 +75,8 @@ class ChaseRunner:
     def run(self, launch: ChaseLaunch) -> dict[int, Trace]:
         """Run a launch, as often as its longest trace needs; the trace of every chase by its index."""
         base = self.arena.reserve(launch.arena_bytes)
-        addresses = self._write_chains(launch, base)
+        table = ChainTable(launch, base)  # must outlive its copy
+        addresses = self._write_chains(launch, table)
         macros = _macros(launch)
         kernel = self.context.kernel("chase.cu", f"chase_{launch.first.timing}", *macros)
         preferred = kernel.configure(shared=launch.shared, carveout=launch.carveout)
@@ -93,20 +96,17 @@ class ChaseRunner:
         """Free the memory of the chains."""
         self.arena.release()
 
-    def _write_chains(self, launch: ChaseLaunch, base: int) -> _Addresses:
-        """Write the chains of a launch and make room for its jobs and results."""
-        table = ChainTable(launch, base)
+    def _write_chains(self, launch: ChaseLaunch, table: ChainTable) -> _Addresses:
+        """Queue what writes the chains of a launch, and make room for its jobs and results."""
         count = len(launch.chases)
         sizes = (table.size, count * JOB.itemsize, len(launch.prior) * PRIOR.itemsize, count * launch.result_bytes)
         address = self.buffers.reserve(sum(sizes))
         if launch.first.path not in UNCHAINED:
-            content = table.content(address)  # must outlive the copy
-            self.context.upload(address, content)
+            self.context.upload(address, table.content(address))
             blocks = -(-int(table.records["count"].max()) // _WRITER_THREADS)
             grid = (min(blocks, _MAX_WRITER_BLOCKS), len(table.records))
             for name in ("write_chains", "mark_picks") if table.records["pick_count"].any() else ("write_chains",):
                 self.context.launch(self.context.kernel("chains.cu", name), grid, _WRITER_THREADS, 0, address)
-            self.context.wait(_TIMEOUT_S)
         return _Addresses(*(address + sum(sizes[:part]) for part in range(len(sizes))))
 
     def _run_window(
@@ -170,7 +170,7 @@ def _blocks_share_sm(
     """Whether two blocks that need an SM each ran on one."""
     sms = reports["sm"]
     places = {(0, int(sms[0])), *zip(prior["sm"].tolist(), prior_sms, strict=True)}
-    if np.unique(sms).size < sms.size or len({sm for _, sm in places}) < len(places):
+    if len(set(sms.tolist())) < sms.size or len({sm for _, sm in places}) < len(places):
         return True
     return launch.cluster > 1 and launch.first.peer != 0 and bool(reports["peer_sm"][0] == sms[0])
 
@@ -221,7 +221,7 @@ def _build_trace(
     reports = np.array([window.reports[number] for window in windows])
     if (reports["start"] != reports["end"]).any():
         raise KernelFailed(f"chain broken: a chase on path {chase.path} did not end where it began")
-    sms = np.unique(reports["sm"]).tolist()
+    sms = sorted(set(reports["sm"].tolist()))
     if chase.sm is not None and sms != [chase.sm]:
         raise KernelFailed(f"a chase meant for SM {chase.sm} ran on SM {' and '.join(map(str, sms))}")
     origin = first_link(chase.path, base, launch.chains[number].region) + int(reports["base"][0])
@@ -261,7 +261,7 @@ def _check_links(path: Path, loaded: Array, offsets: Array, origin: int) -> None
 
 def _notes(launch: ChaseLaunch, windows: Sequence[Window], reports: NDArray[Any]) -> dict[str, str]:
     """Conditions under which the trace was taken."""
-    sms, peers = (" ".join(map(str, np.unique(reports[name]))) for name in ("sm", "peer_sm"))
+    sms, peers = (" ".join(map(str, sorted(set(reports[name].tolist())))) for name in ("sm", "peer_sm"))
     notes = {"carveout_requested": f"{launch.carveout} %", "shared_bytes": str(launch.shared)}
     if len(windows) > 1:
         notes["windows"] = str(len(windows))
@@ -310,11 +310,12 @@ class ChainTable:
         return address + number * CHAIN.itemsize + _FIRST_OFFSET
 
     def content(self, address: int) -> NDArray[np.uint8]:
-        """Bytes to upload to `address`."""
+        """Bytes to upload to `address`; they stay where they are as long as this table."""
         for number, name, offset in self._pointers:
             self.records[number][name] = address + offset
         padded = [np.pad(table.view(np.uint8), (0, -table.nbytes % 8)) for table in self._tables]
-        return np.concatenate([self.records.view(np.uint8), *padded])
+        self._content = np.concatenate([self.records.view(np.uint8), *padded])
+        return self._content
 
     def _append(self, number: int, field: str, table: NDArray[Any]) -> None:
         self._pointers.append((number, field, self.size))

@@ -1,4 +1,5 @@
-// Writes the words of a stream on global memory before it runs, and checks those that it left.
+// Writes the words of a stream on global memory before it runs, and checks those that it left; sums up its reports.
+#include "stream.cuh"
 #include "words.cuh"
 
 // Index of this thread in the grid, and the number of threads.
@@ -51,4 +52,39 @@ extern "C" __global__ void check_words(u32* in, u64 words, u64 mask, u64 salt, u
         in[rest] = ~expected;
     }
     if (count != 0) atomicAdd(wrong, count);
+}
+
+struct StreamSummary {
+    u64 first_begin, last_begin, first_end, last_end;  // global timer, ns; before the first report the `first` are ~0
+    u64 block_ns, cycles;                              // of all blocks together
+    u64 missing, wrong;                                // blocks that did not run; words, counted by `check_words`
+    u32 blocks_by_sm[1024];
+};
+
+// Sums up the reports of a run. Of every block remain its rank and sum, and its cycles unless that is a null pointer.
+extern "C" __global__ void summarize(const StreamReport* reports, u64 blocks, StreamSummary* summary, u64* outcomes,
+                                     u64* cycles) {
+    u64 first_begin = ~0ull, last_begin = 0, first_end = ~0ull, last_end = 0, block_ns = 0, all_cycles = 0, missing = 0;
+    for (u64 i = THREAD; i < blocks; i += THREADS) {
+        const StreamReport report = reports[i];
+        first_begin = min(first_begin, report.begin);
+        last_begin = max(last_begin, report.begin);
+        first_end = min(first_end, report.end);
+        last_end = max(last_end, report.end);
+        block_ns += report.end - report.begin;
+        all_cycles += report.cycles;
+        // A block with nothing to do may end as it begins.
+        missing += report.begin == 0 || report.cycles == 0 || report.end < report.begin;
+        atomicAdd(summary->blocks_by_sm + report.sm % 1024, 1u);
+        outcomes[i] = static_cast<u64>(report.rank) << 32 | report.sum;
+        if (cycles != nullptr) cycles[i] = report.cycles;
+    }
+    if (THREAD >= blocks) return;
+    atomicMin(&summary->first_begin, first_begin);
+    atomicMax(&summary->last_begin, last_begin);
+    atomicMin(&summary->first_end, first_end);
+    atomicMax(&summary->last_end, last_end);
+    atomicAdd(&summary->block_ns, block_ns);
+    atomicAdd(&summary->cycles, all_cycles);
+    if (missing != 0) atomicAdd(&summary->missing, missing);
 }

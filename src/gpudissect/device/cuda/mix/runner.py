@@ -6,7 +6,9 @@ largest L1. Mixes of them rather start as many blocks as are to run at once, whi
 warp reports its SM, so that the distribution is checked after each run.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,10 @@ _ALL_SHARED = 100  # percent of what an SM can have
 _MAX_ATTEMPTS = 3  # launches until every SM has its share
 _TIMEOUT_S, _TIMEOUT_S_PER_INSTRUCTION = 20.0, 2e-6
 _CLOCK_CYCLES = 100_000  # over which the clock rate is measured
+_RESULT_BYTES = 8 << 20  # of results from which on no more mixes are queued
+_ALIGNMENT = 256
+_MAX_SMS = 1024  # numbers of SMs are lower
+_MOST = np.full(1, np.iinfo(np.uint32).max, np.uint32)
 
 
 @dataclass(frozen=True)
@@ -48,37 +54,94 @@ class Grid:
 
 
 @dataclass(eq=False)
+class _Queued:
+    """A mix on its way: its kernel, where its results come to stand, and how it may be launched again."""
+
+    number: int
+    mix: Mix
+    grid: Grid
+    launch: Callable[[int, int, int], None]  # with an address for results, and bytes and percent of shared memory
+    sizes: tuple[int, ...]  # bytes of the barrier, the reports, and the histogram of single loads if any are timed
+    attempts: list[tuple[int, int]]  # shared memory: bytes of a block, percent of what an SM can have
+
+    @property
+    def size(self) -> int:
+        """Bytes of its results, aligned for what comes behind."""
+        return -(-sum(self.sizes) // _ALIGNMENT) * _ALIGNMENT
+
+    @property
+    def timeout(self) -> float:
+        """Seconds within which it ends."""
+        return _TIMEOUT_S_PER_INSTRUCTION * self.mix.instructions * self.mix.waves
+
+
+@dataclass(eq=False)
 class MixRunner:
-    """Runs mixes one after the other. `arena` holds their operands in global memory."""
+    """Runs mixes one after the other. `arena` holds their operands in global memory.
+
+    Many are queued before the host waits: with a wait after each, the GPU was idle for two thirds of the time.
+    """
 
     context: CudaContext
     buffers: LaunchBuffers
     arena: Arena
     _links: tuple[object, Operands] | None = None
     _position: int = 0  # of the links, behind what mixes have read so far
+    _queue: list[_Queued] = field(default_factory=list)
+    _traces: dict[int, Trace] = field(default_factory=dict)
+    at_once = 64
 
-    def run(self, mix: Mix) -> Trace:
-        """Run a mix. Raises `DeviceError`, also when SMs keep having other than their share of warps."""
+    def run(self, mixes: Sequence[Mix]) -> list[Trace]:
+        """Run mixes. Raises `DeviceError`, also when SMs keep having other than their share of warps."""
+        self._queue, self._traces = [], {}
+        for number, mix in enumerate(mixes):
+            self._prepare(number, mix)
+        self._finish()
+        return [self._traces[number] for number in range(len(mixes))]
+
+    def _prepare(self, number: int, mix: Mix) -> None:
+        """Queue a mix."""
         body = build_body(mix, self.context.capability)
         grid = self._grid(mix)
         kernel = self.context.kernel("mix.cu", "mix", *body.macros)
         limit = self._limit_occupancy(mix, body, grid, kernel)
-        operands = self._operands(mix, body, grid)
         attempts = [limit] * _MAX_ATTEMPTS
         if mix.access is Access.RANDOM and mix.waves == 1:
             attempts = [self._least_shared(body, grid)] * _MAX_ATTEMPTS + attempts
-        for shared, carveout in attempts:
-            kernel.configure(shared=shared, carveout=carveout)
-            if mix.cold:
-                self.buffers.sweep_l2()
-                self.buffers.read_back_sweep()
-            barrier, reports, samples = self._launch(mix, body, grid, kernel, shared, operands)
-            problem = _wrong_shares(mix, grid, reports)
-            if problem is None:
-                break
-        else:
-            raise DeviceError(problem)
-        arrays = _arrays(mix, reports) | ({} if samples is None else _histogram(samples))
+        warps = grid.blocks * mix.block_size // WARP_SIZE
+        sizes = (GRID_BARRIER.itemsize, warps * MIX_REPORT.itemsize, *[SAMPLES.itemsize] * mix.sampled)
+        operands = self._operands(mix, body, grid)
+        launch = partial(self._launch, mix, body, grid, kernel, operands, sizes)
+        self._queue.append(_Queued(number, mix, grid, launch, sizes, attempts))
+        if sum(each.size for each in self._queue) > _RESULT_BYTES:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Run what is queued, and again what did not run as it should."""
+        while queue := self._queue:
+            offsets = np.cumsum([0, *(each.size for each in queue)]).tolist()
+            buffer = self.buffers.reserve(offsets[-1])
+            self.context.fill_zeros(buffer, offsets[-1])
+            for each, offset in zip(queue, offsets, strict=False):
+                each.launch(buffer + offset, *each.attempts[0])
+            self.context.wait(_TIMEOUT_S + sum(each.timeout for each in queue))
+            content = self.context.download(buffer, offsets[-1])
+            self._queue = []
+            for each, offset in zip(queue, offsets, strict=False):
+                self._conclude(each, content[offset : offset + each.size])
+
+    def _conclude(self, each: _Queued, content: NDArray[np.uint8]) -> None:
+        """The trace of a mix; or queue it again, up to a limit. Raises `DeviceError` after that."""
+        parts = np.split(content, np.cumsum(each.sizes))
+        barrier, reports = parts[0].view(GRID_BARRIER), parts[1].view(MIX_REPORT)
+        mix, grid = each.mix, each.grid
+        if (problem := _wrong_shares(mix, grid, reports)) is not None:
+            if len(each.attempts) == 1:
+                raise DeviceError(problem)
+            self._queue.append(replace(each, attempts=each.attempts[1:]))
+            return
+        arrays = _arrays(mix, reports) | (_histogram(parts[2].view(SAMPLES)) if mix.sampled else {})
+        shared = each.attempts[0][0]
         notes = {"shared_bytes": str(shared), "all_at_once": "yes" if _all_at_once(mix, grid, reports) else "no"}
         context = Context(
             device=self.context.device.name,
@@ -86,7 +149,7 @@ class MixRunner:
             sm=int(arrays["sm"][0]) if grid.sms == 1 else None,
             notes=notes,
         )
-        return Trace(workload=digest(mix), arrays=arrays, context=context)
+        self._traces[each.number] = Trace(workload=digest(mix), arrays=arrays, context=context)
 
     def release(self) -> None:
         """Free the operands."""
@@ -130,36 +193,46 @@ class MixRunner:
         return shared, _ALL_SHARED
 
     def _operands(self, mix: Mix, body: Body, grid: Grid) -> Operands:
-        """Write what chains go through in global memory, or reserve counters."""
+        """Write what chains go through in global memory, or reserve counters, once no queued mix needs others."""
         if not body.uses_links:
-            self._links = None
-            if body.spread:
-                return Operands(self.arena.reserve(mix.footprint), mix.footprint // body.spread)
             warps = grid.blocks * mix.block_size // WARP_SIZE
-            return Operands(self.arena.reserve(max(body.counter_stride, 1) * warps))
+            size = mix.footprint if body.spread else max(body.counter_stride, 1) * warps
+            if size > self.arena.size:
+                self._finish()
+            self._links = None
+            return Operands(self.arena.reserve(size), mix.footprint // body.spread if body.spread else 0)
         chains = grid.sms * mix.warps * mix.ilp
         key = (mix.access, mix.footprint, mix.width, mix.stride, chains)
         if self._links is None or self._links[0] != key:
+            self._finish()
             self._links = None
             self._links = (key, write_links(mix, chains, self.context, self.arena))
             self._position = 0
         return self._links[1]
 
     def _launch(
-        self, mix: Mix, body: Body, grid: Grid, kernel: Kernel, shared: int, operands: Operands
-    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
-        """The barrier, the reports of all warps, and the histogram of single loads if any were timed."""
-        parts = [np.zeros(1, GRID_BARRIER), np.zeros(grid.blocks * mix.block_size // WARP_SIZE, MIX_REPORT)]
+        self,
+        mix: Mix,
+        body: Body,
+        grid: Grid,
+        kernel: Kernel,
+        operands: Operands,
+        sizes: tuple[int, ...],
+        buffer: int,
+        shared: int,
+        carveout: int,
+    ) -> None:
+        """Queue the kernel, and another one that measures the clock; its results come to stand in zeros at `buffer`."""
+        kernel.configure(shared=shared, carveout=carveout)
+        if mix.cold:
+            self.buffers.sweep_l2()
+            self.buffers.read_back_sweep()
+        samples = buffer + sizes[0] + sizes[1] if mix.sampled else 0
         if mix.sampled:
-            parts.append(np.zeros(1, SAMPLES))
-            parts[-1]["overhead"] = np.iinfo(np.uint32).max  # the kernel keeps the least of all SMs
-        ends = np.cumsum([part.nbytes for part in parts]).tolist()
-        buffer = self.buffers.reserve(ends[-1])
-        for part, end in zip(parts, ends, strict=True):
-            self.context.upload(buffer + end - part.nbytes, part)
+            self.context.upload(samples, _MOST)  # the kernel keeps the least overhead of all SMs
         keeps_off = grid.at_once < grid.resident and mix.waves > 1
         arguments = {
-            "reports": buffer + ends[0],
+            "reports": buffer + sizes[0],
             "barrier": buffer,
             "loops": body.loops,
             "zero": 0,
@@ -173,7 +246,7 @@ class MixRunner:
             "count": operands.count,
             "half": operands.half,
             "blocks": grid.at_once,
-            "samples": buffer + ends[1] if mix.sampled else 0,
+            "samples": samples,
             "offset": self._position,
         }
         if operands.count:  # a chain of tiles advances by the number of chains, one of lines by one
@@ -183,10 +256,6 @@ class MixRunner:
         self.context.launch(kernel, (grid.blocks, 1), mix.block_size, shared, *arguments.values())
         clock = self.context.kernel("mix_links.cu", "measure_clock", f"WIDTH={mix.width}")
         self.context.launch(clock, (1, 1), 1, 0, buffer, _CLOCK_CYCLES)
-        self.context.wait(_TIMEOUT_S + _TIMEOUT_S_PER_INSTRUCTION * mix.instructions * mix.waves)
-        content = self.context.download(buffer, ends[-1])
-        samples = content[ends[1] :].view(SAMPLES) if mix.sampled else None
-        return content[: ends[0]].view(GRID_BARRIER), content[ends[0] : ends[1]].view(MIX_REPORT), samples
 
 
 def _wrong_shares(mix: Mix, grid: Grid, reports: NDArray[Any]) -> str | None:
@@ -195,15 +264,17 @@ def _wrong_shares(mix: Mix, grid: Grid, reports: NDArray[Any]) -> str | None:
     if mix.silent:
         warps, expected = int(ran.sum()), grid.sms * mix.warps
         return None if warps == expected else f"{warps} warps of the last wave of a mix ran, not {expected}"
-    first_wave = np.arange(ran.size) < grid.resident * mix.block_size // WARP_SIZE
-    sms, counts = np.unique(reports["sm"][ran & first_wave], return_counts=True)
+    first_wave = grid.resident * mix.block_size // WARP_SIZE
+    counts = np.bincount(reports["sm"][:first_wave][ran[:first_wave]])
+    sms, counts = np.flatnonzero(counts), counts[counts > 0]
     if sms.size != grid.sms or (counts != mix.warps).any():
         observed = f"{counts.min()} to {counts.max()} warps on each of {sms.size}" if sms.size else "none"
         return (
             f"of a mix of {mix.warps} warps on each of {grid.sms} SMs, {observed} ran: another process uses this GPU, "
             "or it numbers its SMs otherwise"
         )
-    elsewhere = int((~np.isin(reports["sm"][ran], sms)).sum())
+    counts = np.bincount(reports["sm"][ran], minlength=_MAX_SMS)
+    elsewhere = int(counts.sum() - counts[sms].sum())
     if elsewhere or int(ran.sum()) != grid.sms * mix.warps * mix.waves:
         return f"of a mix on {grid.sms} SMs, {elsewhere} warps ran on others: another process uses this GPU"
     return None
@@ -213,8 +284,10 @@ def _all_at_once(mix: Mix, grid: Grid, reports: NDArray[Any]) -> bool:
     """Whether on each SM there was a moment at which all warps of the first wave ran."""
     wave = reports[: grid.resident * mix.block_size // WARP_SIZE]
     wave = wave[wave["end"] > 0]
-    by_sm = (wave[wave["sm"] == sm] for sm in np.unique(wave["sm"]))
-    return all(part["begin"].max() < part["end"].min() for part in by_sm)
+    last_begin, first_end = np.zeros(_MAX_SMS, np.uint64), np.full(_MAX_SMS, np.iinfo(np.uint64).max, np.uint64)
+    np.maximum.at(last_begin, wave["sm"], wave["begin"])
+    np.minimum.at(first_end, wave["sm"], wave["end"])
+    return bool((last_begin < first_end).all())
 
 
 def _arrays(mix: Mix, reports: NDArray[Any]) -> dict[str, Array]:
@@ -224,7 +297,7 @@ def _arrays(mix: Mix, reports: NDArray[Any]) -> dict[str, Array]:
     if warps["broken"].any():
         raise KernelFailed("chain broken: a mix did not give the result of its instructions")
     begin_ns, end_ns = reports["begin_ns"], warps["end_ns"]
-    blocks = np.unique(ran * WARP_SIZE // mix.block_size, return_inverse=True)[1]
+    blocks = np.cumsum(np.diff(ran * WARP_SIZE // mix.block_size, prepend=ran[:1] * WARP_SIZE // mix.block_size) > 0)
     arrays: dict[str, Array] = {name: warps[name].astype(np.int64) for name in ("begin", "end", "sm")}
     span = int(end_ns.max()) - int(begin_ns[begin_ns > 0].min())
     return arrays | {"block": blocks.astype(np.int64), "nanoseconds": np.array([span], np.int64)}

@@ -28,9 +28,7 @@ _OTHER_REGISTERS = 24  # of a thread, at most, besides those it loads into: read
 _BLOCK_SIZES = (1024, 512, 256)  # threads for which kernels are compiled: one has registers for all that is possible
 _MAX_CLUSTER_LOADS = 4  # of a thread in flight: with more the assembler waits for some before it starts the others
 _MAX_TILES = 2**32 - 1
-_GRID, _THREADS = (1024, 1), 256  # of kernels that write or check a footprint
-_CHECK_TIMEOUT_S = 20.0
-_COUNTER_BYTES = 8  # of the number of wrong words
+GRID, THREADS = (1024, 1), 256  # of kernels that write or check a footprint
 _BARRIER_BYTES = 8  # one behind the buffers for each copy in flight
 
 
@@ -53,9 +51,16 @@ class Backend(ABC):
     def arguments(self, reports: int, run: int) -> list[int]:
         """Arguments of the kernel for run number `run`; `reports` is the address of the blocks' reports."""
 
-    def is_wrong(self, reports: NDArray[Any], run: int) -> bool:
-        """Whether anything was not moved in run number `run`, or came from elsewhere: blocks counted wrong words."""
-        return bool(reports["sum"].any())
+    def written_words(self, run: int) -> tuple[int, int, int, int] | None:
+        """What run number `run` left to be checked: its address, number of words, mask and first word."""
+        return None
+
+    def is_wrong(self, outcomes: NDArray[Any], run: int) -> bool:
+        """Whether anything was not moved in run number `run`, or came from elsewhere: blocks counted wrong words.
+
+        `outcomes` has the sum and the rank that each block reported.
+        """
+        return bool(outcomes["sum"].any())
 
 
 def tile_code(stream: Stream) -> Code:
@@ -98,9 +103,9 @@ class GlobalStream(Backend):
         source, *options = tile_code(stream)
         self.kernel = context.kernel(source, "stream_global", *options)
         copies = 2 if stream.transfer is Transfer.COPY else 1
-        (*regions, counter), size = place([stream.footprint] * copies + [_COUNTER_BYTES])
+        regions, size = place([stream.footprint] * copies)
         base = arena.reserve(size)
-        self._source, self._target, self._counter = base + regions[0], base + regions[-1], base + counter
+        self._source, self._target = base + regions[0], base + regions[-1]
         self._tiles = tiles
         self._sums: NDArray[np.uint64] | None = None
         if stream.transfer is not Transfer.WRITE:
@@ -116,22 +121,24 @@ class GlobalStream(Backend):
         stream = self._stream
         return [reports, self._source, self._target, self._tiles, stream.blocks_per_wave, stream.passes, salt(run)]
 
-    def is_wrong(self, reports: NDArray[Any], run: int) -> bool:
-        """READ: whether a block's sum differs from that of its tiles. Else: whether any word is wrong."""
-        if self._sums is not None:
-            return bool((reports["sum"] != self._sums).any())
-        self._context.fill_zeros(self._counter, _COUNTER_BYTES)
+    def written_words(self, run: int) -> tuple[int, int, int, int] | None:
+        """WRITE and COPY: all of them."""
+        stream = self._stream
+        if stream.transfer is Transfer.READ:
+            return None
         mask, start = _LOW_32, salt(_SOURCE_RUN)
-        if self._stream.transfer is Transfer.WRITE:  # all warps leave the same words, each pass the next ones
-            mask = _lanes(self._stream.threads) * self._stream.width // 4 - 1
-            start = salt(run) + self._stream.passes - 1 & _LOW_32
-        self._launch("check_words", self._target, mask, start, self._counter)
-        self._context.wait(_CHECK_TIMEOUT_S)
-        return bool(self._context.download(self._counter, _COUNTER_BYTES).view(np.uint64)[0])
+        if stream.transfer is Transfer.WRITE:  # all warps leave the same words, each pass the next ones
+            mask = _lanes(stream.threads) * stream.width // 4 - 1
+            start = salt(run) + stream.passes - 1 & _LOW_32
+        return self._target, stream.footprint // 4, mask, start
+
+    def is_wrong(self, outcomes: NDArray[Any], run: int) -> bool:
+        """READ: whether a block's sum differs from that of its tiles. Else blocks report none."""
+        return self._sums is not None and bool((outcomes["sum"] != self._sums).any())
 
     def _launch(self, name: str, address: int, *arguments: int) -> None:
         kernel = self._context.kernel("stream_words.cu", name)
-        self._context.launch(kernel, _GRID, _THREADS, 0, address, self._stream.footprint // 4, *arguments)
+        self._context.launch(kernel, GRID, THREADS, 0, address, self._stream.footprint // 4, *arguments)
 
 
 class TextureStream(GlobalStream):
@@ -160,16 +167,16 @@ class SharedStream(Backend):
         """As ``kernels/stream_shared.cu`` takes them."""
         return [reports, self._stream.footprint, self._stream.passes, salt(run)]
 
-    def is_wrong(self, reports: NDArray[Any], run: int) -> bool:
+    def is_wrong(self, outcomes: NDArray[Any], run: int) -> bool:
         """READ: whether a block's sum differs from that of its words."""
         stream = self._stream
         if stream.transfer is not Transfer.READ:
-            return super().is_wrong(reports, run)
+            return super().is_wrong(outcomes, run)
         words = stream.footprint // 4
         # Block b has words of salt ~(salt + b), which is -1 - salt - b.
         first = stream.passes * _sum_of_words(0, words, -1 - salt(run)) & _LOW_32
         less = np.arange(stream.blocks, dtype=np.uint64) * np.uint64(stream.passes * words & _LOW_32)
-        return bool((reports["sum"] != np.uint64(first) - less & np.uint64(_LOW_32)).any())
+        return bool((outcomes["sum"] != np.uint64(first) - less & np.uint64(_LOW_32)).any())
 
 
 class ClusterStream(Backend):
@@ -195,11 +202,11 @@ class ClusterStream(Backend):
         """As ``kernels/stream_cluster.cu`` takes them."""
         return [reports, self._stream.footprint, self._stream.passes]
 
-    def is_wrong(self, reports: NDArray[Any], run: int) -> bool:
+    def is_wrong(self, outcomes: NDArray[Any], run: int) -> bool:
         """Whether a block read anything but its neighbor's words. Raises `KernelFailed` for blocks at other ranks."""
-        if not (reports["rank"] == self._ranks).all():
+        if not (outcomes["rank"] == self._ranks).all():
             raise KernelFailed("a stream in clusters: ranks of blocks do not follow from their numbers")
-        return bool((reports["sum"] != self._sums).any())
+        return bool((outcomes["sum"] != self._sums).any())
 
 
 class BulkStream(Backend):
@@ -210,7 +217,7 @@ class BulkStream(Backend):
         check_shared(self.shared, max_shared)
         self._source = arena.reserve(stream.footprint)
         fill = context.kernel("stream_tma.cu", "fill")
-        context.launch(fill, _GRID, _THREADS, 0, self._source, stream.footprint // 8)
+        context.launch(fill, GRID, THREADS, 0, self._source, stream.footprint // 8)
         self.kernel = context.kernel("stream_tma.cu", "stream_tma")
 
     def arguments(self, reports: int, run: int) -> list[int]:

@@ -1,7 +1,7 @@
 """Runs streams: many blocks at once, each of which reports when it began and ended.
 
 A run lasts from the start of its first block to the end of its last, on the GPU's global timer. What was read, written
-or copied is checked after every run.
+or copied is checked after every run. The GPU itself sums up the reports: of 135 000 blocks the host would for 20 ms.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from gpudissect.device.cuda.context import CudaContext, LaunchBuffers
 from gpudissect.device.cuda.info import clock_rate
-from gpudissect.device.cuda.layout import STREAM_REPORT
+from gpudissect.device.cuda.layout import STREAM_REPORT, STREAM_SUMMARY
 from gpudissect.device.cuda.memory import Arena
-from gpudissect.device.cuda.stream.backends import BACKENDS
+from gpudissect.device.cuda.stream.backends import BACKENDS, GRID, THREADS, Backend
 from gpudissect.errors import KernelFailed, UnsupportedWorkload
 from gpudissect.trace import Array, Context, Trace
 from gpudissect.workload import Path, Stream
@@ -25,6 +25,9 @@ from gpudissect.workload.stream import MAX_TIMED_BLOCKS
 _TIMEOUT_S, _TIMEOUT_S_PER_BYTE = 20.0, 1e-9
 _MAX_BLOCKS = 1 << 20  # so many fill any GPU hundreds of times over; each makes a report
 _MAX_PASSES = 2**32 - 1
+_MAX_SUMMARY_BLOCKS = 64
+_OUTCOME = np.dtype([("sum", "u4"), ("rank", "u4")])  # of a block
+_WRONG_OFFSET = STREAM_SUMMARY.fields["wrong"][1] if STREAM_SUMMARY.fields else 0
 _MIN_CLOCK_NS = 20_000
 """Mean duration of a block from which on the clock rate is reported. A block reads its two clocks one after the other,
 and where blocks begin and end beside others, the time between the reads varies: from shorter blocks an H200 seemed to
@@ -35,13 +38,26 @@ _WITHOUT_CYCLES = (Path.CLUSTER, Path.TMA)  # paths whose traces do not hold the
 
 @dataclass(frozen=True)
 class StreamRun:
-    """Results of one run."""
+    """Results of one run: the summary of its reports, and the cycles of every block, or of none if there are many."""
 
-    nanoseconds: int  # from the first block's begin to the last one's end
-    block_ns: int  # of all blocks together
-    cycles: NDArray[np.int64]  # of each block, by its SM's clock, shape (blocks,)
-    blocks_by_sm: NDArray[np.int64]  # of each SM that ran any
-    all_at_once: bool  # there was a moment at which all blocks ran
+    summary: Any  # a `STREAM_SUMMARY`
+    cycles: NDArray[np.int64]
+
+    @property
+    def nanoseconds(self) -> int:
+        """From the first block's begin to the last one's end."""
+        return int(self.summary["last_end"]) - int(self.summary["first_begin"])
+
+    @property
+    def blocks_by_sm(self) -> NDArray[np.uint32]:
+        """Blocks of each SM that ran any."""
+        counts: NDArray[np.uint32] = self.summary["blocks_by_sm"]
+        return counts[counts > 0]
+
+    @property
+    def all_at_once(self) -> bool:
+        """Whether there was a moment at which all blocks ran."""
+        return bool(self.summary["last_begin"] < self.summary["first_end"])
 
 
 @dataclass(eq=False)
@@ -53,7 +69,13 @@ class StreamRunner:
     arena: Arena
     max_shared: int
 
-    def run(self, stream: Stream) -> Trace:
+    at_once = 1
+
+    def run(self, streams: Sequence[Stream]) -> list[Trace]:
+        """Run streams. Raises `DeviceError`, also when bytes are missing."""
+        return [self._run(stream) for stream in streams]
+
+    def _run(self, stream: Stream) -> Trace:
         """Run a stream, once untimed and then its timed runs. Raises `DeviceError`, also when bytes are missing."""
         if stream.blocks > _MAX_BLOCKS or stream.passes > _MAX_PASSES:
             raise UnsupportedWorkload(
@@ -62,53 +84,61 @@ class StreamRunner:
             )
         backend = BACKENDS[stream.path](stream, self.context, self.arena, self.max_shared)
         backend.kernel.configure(shared=backend.shared, carveout=backend.carveout)
-        size = stream.blocks * STREAM_REPORT.itemsize
-        address = self.buffers.reserve(size)
-        grid = (stream.blocks, 1)
-        runs = []
-        for run in range(1 + stream.runs):
-            self.context.fill_zeros(address, size)
-            arguments = backend.arguments(address, run)
+        return _trace(stream, self._runs(stream, backend)[1:], self.context.device.name, backend.shared)
+
+    def _runs(self, stream: Stream, backend: Backend) -> list[StreamRun]:
+        """Queue all runs one after the other, each with its check, and wait once. Raises `KernelFailed`."""
+        count, is_timed = 1 + stream.runs, stream.blocks <= MAX_TIMED_BLOCKS
+        summaries = np.zeros(count, STREAM_SUMMARY)
+        summaries["first_begin"] = summaries["first_end"] = np.iinfo(np.uint64).max
+        sizes = (
+            stream.blocks * STREAM_REPORT.itemsize,
+            summaries.nbytes,
+            *[8 * stream.blocks * count] * (1 + is_timed),
+        )
+        reports, results, *columns, end = np.cumsum([self.buffers.reserve(sum(sizes)), *sizes]).tolist()
+        self.context.upload(results, summaries)
+        for run in range(count):
+            self.context.fill_zeros(reports, sizes[0])
+            grid, arguments = (stream.blocks, 1), backend.arguments(reports, run)
             self.context.launch(
                 backend.kernel, grid, stream.threads, backend.shared, *arguments, cluster=stream.cluster
             )
-            self.context.wait(_TIMEOUT_S + _TIMEOUT_S_PER_BYTE * stream.moved)
-            reports = self.context.download(address, size).view(STREAM_REPORT)
-            runs.append(_read(stream, reports))
-            if backend.is_wrong(reports, run):
+            summary = results + run * STREAM_SUMMARY.itemsize
+            if (words := backend.written_words(run)) is not None:
+                self._launch("check_words", GRID, *words, summary + _WRONG_OFFSET)
+            places = [address + 8 * stream.blocks * run for address in columns]
+            grid = (min(-(-stream.blocks // THREADS), _MAX_SUMMARY_BLOCKS), 1)
+            self._launch("summarize", grid, reports, stream.blocks, summary, *places, *[0] * (2 - len(places)))
+        self.context.wait(_TIMEOUT_S + _TIMEOUT_S_PER_BYTE * stream.moved * count)
+        content = self.context.download(results, end - results)
+        summaries = content[: sizes[1]].view(STREAM_SUMMARY)
+        ends = content[sizes[1] :][: sizes[2]].view(_OUTCOME).reshape(count, -1)
+        cycles = content[sum(sizes[1:3]) :].view(np.int64).reshape(count, -1)
+        for run, summary in enumerate(summaries):
+            if summary["missing"]:
+                raise KernelFailed(f"a stream on path {stream.path.value}: not every block ran")
+            if summary["wrong"] or backend.is_wrong(ends[run], run):
                 raise KernelFailed(f"a stream on path {stream.path.value}: not all bytes were moved")
-        return _trace(stream, runs[1:], self.context.device.name, backend.shared)
+        return [StreamRun(*each) for each in zip(summaries, cycles, strict=True)]
+
+    def _launch(self, name: str, grid: tuple[int, int], *arguments: int) -> None:
+        self.context.launch(self.context.kernel("stream_words.cu", name), grid, THREADS, 0, *arguments)
 
     def release(self) -> None:
         """Free the footprints."""
         self.arena.release()
 
 
-def _read(stream: Stream, reports: NDArray[Any]) -> StreamRun:
-    """Results of a run from its reports. Raises `KernelFailed` if not every block ran."""
-    # Columns are copied first: with 100 000 records, reading one in place takes longer than all of this.
-    begin, end, cycles, sm = (reports[name].astype(np.int64) for name in ("begin", "end", "cycles", "sm"))
-    if not (begin.all() and cycles.all() and (end >= begin).all()):  # a block with nothing to do may end as it begins
-        raise KernelFailed(f"a stream on path {stream.path.value}: not every block ran")
-    counts = np.bincount(sm)
-    return StreamRun(
-        nanoseconds=int(end.max() - begin.min()),
-        block_ns=int((end - begin).sum()),
-        cycles=cycles,
-        blocks_by_sm=counts[counts > 0],
-        all_at_once=bool(begin.max() < end.min()),
-    )
-
-
 def _trace(stream: Stream, runs: Sequence[StreamRun], device: str, shared: int) -> Trace:
     """The trace of a stream's timed runs."""
     low, high = min(int(run.blocks_by_sm.min()) for run in runs), max(int(run.blocks_by_sm.max()) for run in runs)
-    block_ns = [run.block_ns for run in runs]
+    block_ns, cycles = ([int(run.summary[name]) for run in runs] for name in ("block_ns", "cycles"))
     min_ns = [max(_MIN_CLOCK_NS, _MIN_CLOCK_SHARE * run.nanoseconds) for run in runs]
-    clocked = all(run.block_ns >= ns * stream.blocks for run, ns in zip(runs, min_ns, strict=True))
+    clocked = all(total >= ns * stream.blocks for total, ns in zip(block_ns, min_ns, strict=True))
     context = Context(
         device=device,
-        clock_hz=clock_rate([int(run.cycles.sum()) for run in runs], block_ns) if clocked else None,
+        clock_hz=clock_rate(cycles, block_ns) if clocked else None,
         notes={
             "shared_bytes": str(shared),
             "sms": str(runs[0].blocks_by_sm.size),
@@ -120,6 +150,6 @@ def _trace(stream: Stream, runs: Sequence[StreamRun], device: str, shared: int) 
         "nanoseconds": np.array([run.nanoseconds for run in runs], np.int64),
         "bytes": np.full(len(runs), stream.moved, np.int64),
     }
-    if stream.path not in _WITHOUT_CYCLES and stream.blocks <= MAX_TIMED_BLOCKS:
+    if stream.path not in _WITHOUT_CYCLES and runs[0].cycles.size:
         arrays["cycles"] = np.stack([run.cycles for run in runs])
     return Trace(workload=digest(stream), arrays=arrays, context=context)
