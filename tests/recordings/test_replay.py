@@ -1,10 +1,12 @@
 """The recordings of a real H200 and H100 replay to the published results, without a GPU."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from gpudissect.device.base import Keeper
+from gpudissect.device.cuda.precompile import SURVEY, codes_of
 from gpudissect.device.recording.device import RecordedGpu
 from gpudissect.device_info import Origin
 from gpudissect.results.build import build
@@ -52,6 +54,13 @@ def test_every_finding_is_the_published_one_bit_for_bit(replayed, published):
     assert replayed.prediction.model_dump(exclude=texts) == published.prediction.model_dump(exclude=texts)
     assert replayed.prediction.not_predicted.keys() == published.prediction.not_predicted.keys()
     assert replayed.conditions.clock_hz == published.conditions.clock_hz
+
+
+def test_kernels_of_a_survey_are_compiled_in_advance(kept, replayed):
+    """After a change: ``python validation/survey_kernels.py``."""
+    needed = set(codes_of((workload for workload, _ in kept.values()), (9, 0)))
+    listed = {tuple(code) for code in json.loads(SURVEY.read_text()) if code[0] != "chase.cu"}
+    assert len(needed) > 400 and len(needed ^ listed) < 0.03 * len(needed)
 
 
 def test_a_replay_says_that_it_is_one(replayed, published):

@@ -23,7 +23,7 @@ from gpudissect.device.cuda.layout import CODE_BYTES, CONSTANT_BANK_BYTES
 from gpudissect.device.cuda.memory import Arena
 from gpudissect.device.cuda.mix.body import supported_instructions
 from gpudissect.device.cuda.mix.runner import MixRunner
-from gpudissect.device.cuda.precompile import precompile
+from gpudissect.device.cuda.precompile import Precompiler, codes_of
 from gpudissect.device.cuda.stream.backends import BACKENDS
 from gpudissect.device.cuda.stream.runner import StreamRunner
 from gpudissect.device_info import DeviceInfo, Origin
@@ -54,6 +54,7 @@ class CudaGpu(Device):
         shared = context.max_shared_bytes
         texture = min(usable, properties.maximum_texture1d_linear_width * _TEXEL_BYTES)
 
+        self._precompiler = Precompiler(context.compiler)
         buffers = self._buffers = LaunchBuffers(context)
         self._chases = ChaseRunner(context, buffers, Arena(context, usable), texture)
         self._streams = StreamRunner(context, buffers, Arena(context, usable), shared)
@@ -115,7 +116,8 @@ class CudaGpu(Device):
         """Run a batch; one trace a workload, in its order. Raises `DeviceError`, always after a kernel that crashed."""
         if self._closed or self._broken:
             raise DeviceError(self._broken or f"{self._info.spec} is closed: open it again")
-        precompile(batch, self._context.capability, self._context.compiler)
+        codes = list(codes_of(batch, self._context.capability))
+        self._precompiler.start(codes)
         self._context.activate()
         runners: dict[Runner, list[int]] = {}
         others: list[int] = []
@@ -129,6 +131,7 @@ class CudaGpu(Device):
             for launch in plan_launches(chases, self._limits):
                 results = self._with_conditions(self._run_chases(launch))
                 traces |= {others[number]: trace for number, trace in results.items()}
+            self._precompiler.wait(codes)
             for runner, indices in runners.items():
                 for start in range(0, len(indices), runner.at_once):
                     some = indices[start : start + runner.at_once]
@@ -192,6 +195,7 @@ class CudaGpu(Device):
         if self._closed:
             return
         self._closed = True
+        self._precompiler.close()
         self._nvml.close()
         if not self._broken and not self._context.is_lost():  # freeing memory would wait for a kernel that hangs
             self._context.activate()

@@ -1,7 +1,8 @@
-"""Compiles the kernels that a batch needs in several processes: the compiler runs on one core of a process.
+"""Compiles kernels ahead of their use, in several processes: the compiler runs on one core of a process.
 
-Run as a module it is one of those processes: ``python -P -m gpudissect.device.cuda.precompile sm_90 FOLDER``, with
-sources and macros as JSON on its standard input. It ignores errors: whoever needs a kernel reports them.
+Run as a module it is one of those processes: ``python -P -m gpudissect.device.cuda.precompile sm_90 FOLDER``. It reads
+a source and its macros, as JSON, from each line of its standard input, and answers with a line. It ignores errors:
+whoever needs a kernel reports them.
 """
 
 import contextlib
@@ -10,51 +11,116 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path as FilePath
+from threading import Condition, Thread
 
-from gpudissect.device.cuda.compile import Code, Compiler
+from gpudissect.device.cuda.compile import KERNELS, Code, Compiler
 from gpudissect.device.cuda.mix.body import build_body
 from gpudissect.device.cuda.stream.backends import tile_code
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.workload import Mix, Path, Stream, Workload
 
 MIN_KERNELS = 6  # fewer are compiled when needed: starting a process takes as long as several of them
-MAX_PROCESSES = 8
+MAX_PROCESSES = 16
+SURVEY = KERNELS / "survey.json"
+"""Kernels that a whole survey of an H100 needs, in the order of their use."""
 
 
-def precompile(batch: Iterable[Workload], capability: tuple[int, int], compiler: Compiler) -> None:
-    """Put the missing cubins of the mixes and streams of a batch into the compiler's folder."""
-    if compiler.folder is None:  # no way to pass cubins on
-        return
-    missing = [code for code in dict.fromkeys(_codes(batch, capability)) if not compiler.has(*code)]
-    count = min(os.cpu_count() or 1, MAX_PROCESSES, len(missing) // 2)
-    if len(missing) < MIN_KERNELS or count < 2:
-        return
+class Precompiler:
+    """Puts missing cubins into a compiler's folder.
+
+    Whoever misses as many as `MIN_KERNELS` surveys a GPU for the first time, and will soon miss those of `SURVEY`. They
+    are compiled while the GPU runs what is there already.
+    """
+
+    def __init__(self, compiler: Compiler) -> None:
+        self._compiler = compiler
+        self._changed = Condition()  # guards the attributes below
+        self._waiting: dict[Code, None] = {}  # in the order in which they are compiled
+        self._compiling: set[Code] = set()
+        self._processes: list[subprocess.Popen[str]] = []
+        self._started = 0  # threads, each with a process
+        self._follow: tuple[Code, ...] | None = None  # what is compiled after the first that are missing
+
+    def start(self, codes: Iterable[Code]) -> None:
+        """Begin to compile those that are missing, before all others."""
+        if self._compiler.folder is None:  # no way to pass cubins on
+            return
+        missing = [code for code in dict.fromkeys(codes) if not self._compiler.has(*code)]
+        with self._changed:
+            if len(missing) < MIN_KERNELS and not self._started:
+                return
+            first = [code for code in missing if code not in self._compiling]
+            self._waiting = dict.fromkeys((*first, *self._waiting, *self._rest()))
+            count = min(os.cpu_count() or 1, MAX_PROCESSES, -(-len(self._waiting) // 2))
+            for _ in range(self._started, count if count > 1 else 0):
+                self._started += 1
+                Thread(target=self._work, name="gpudissect-compile", daemon=True).start()
+
+    def wait(self, codes: Iterable[Code]) -> None:
+        """Wait until those that were begun are compiled, or cannot be."""
+        wanted = set(codes)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._started or not wanted & (self._waiting.keys() | self._compiling))
+
+    def close(self) -> None:
+        """End all processes."""
+        with self._changed:
+            self._waiting.clear()
+            for process in self._processes:
+                process.kill()
+
+    def _rest(self) -> tuple[Code, ...]:
+        """What a survey needs besides, the first time."""
+        if self._follow is None:
+            self._follow = tuple(tuple(code) for code in json.loads(SURVEY.read_text(encoding="utf-8")))
+            return tuple(code for code in self._follow if not self._compiler.has(*code))
+        return ()
+
+    def _work(self) -> None:
+        """Let a process compile one kernel after the other until none is left."""
+        code: Code | None = None
+        try:
+            assert self._compiler.folder is not None
+            with _start(self._compiler.arch, self._compiler.folder) as process:
+                with self._changed:
+                    self._processes.append(process)
+                assert process.stdin is not None and process.stdout is not None
+                while (code := self._next(code)) is not None:
+                    process.stdin.write(json.dumps(code) + "\n")
+                    process.stdin.flush()
+                    if not process.stdout.readline():
+                        break
+        except OSError:  # no more processes possible, or it has ended
+            pass
+        finally:
+            with self._changed:
+                self._started -= 1
+                self._compiling.discard(code or ())
+                self._changed.notify_all()
+
+    def _next(self, done: Code | None) -> Code | None:
+        """The next to compile, None if none is left; `done` is compiled."""
+        with self._changed:
+            self._compiling.discard(done or ())
+            self._changed.notify_all()
+            code = next(iter(self._waiting), None)
+            if code is not None:
+                del self._waiting[code]
+                self._compiling.add(code)
+            return code
+
+
+def _start(arch: str, folder: FilePath) -> subprocess.Popen[str]:
     # -P: import no modules from the working folder
-    command = [sys.executable, "-P", "-m", __name__, compiler.arch, str(compiler.folder)]
-    processes: list[subprocess.Popen[str]] = []
-    try:
-        with contextlib.suppress(OSError):  # no more processes possible
-            for number in range(count):
-                processes.append(_start(command, json.dumps(missing[number::count])))
-        for process in processes:
-            process.wait()
-    finally:
-        for process in processes:
-            process.kill()  # after Ctrl-C; otherwise they have ended
+    command = [sys.executable, "-P", "-m", __name__, arch, str(folder)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
 
 
-def _start(command: Sequence[str], work: str) -> subprocess.Popen[str]:
-    null = subprocess.DEVNULL
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null, text=True)
-    assert process.stdin is not None
-    with contextlib.suppress(OSError), process.stdin:  # it may have ended already
-        process.stdin.write(work)
-    return process
-
-
-def _codes(batch: Iterable[Workload], capability: tuple[int, int]) -> Iterator[Code]:
+def codes_of(batch: Iterable[Workload], capability: tuple[int, int]) -> Iterator[Code]:
+    """What the kernels of the mixes and streams of a batch are compiled of."""
     for workload in batch:
         with contextlib.suppress(DeviceError):
             match workload:
@@ -64,13 +130,16 @@ def _codes(batch: Iterable[Workload], capability: tuple[int, int]) -> Iterator[C
                     yield tile_code(workload)
 
 
-def compile_all(compiler: Compiler, codes: Iterable[Code]) -> None:
-    """Compile kernels one after the other into the compiler's folder."""
-    for code in codes:
+def compile_all(compiler: Compiler, lines: Iterable[str]) -> Iterator[str]:
+    """Compile the kernel of each line into the compiler's folder, and answer with a line."""
+    for line in lines:
         with contextlib.suppress(KernelFailed):
-            compiler.cubin(*code)
+            compiler.cubin(*json.loads(line))
+        yield "\n"
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends this one
-    compile_all(Compiler(sys.argv[1], FilePath(sys.argv[2])), json.load(sys.stdin))
+    for answer in compile_all(Compiler(sys.argv[1], FilePath(sys.argv[2])), sys.stdin):
+        sys.stdout.write(answer)
+        sys.stdout.flush()

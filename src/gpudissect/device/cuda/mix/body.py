@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from gpudissect.catalogue.compute_capability import (
@@ -116,6 +117,7 @@ class Body:
         return ("mix.cu", *self.macros)
 
 
+@lru_cache(maxsize=4096)
 def build_body(mix: Mix, capability: tuple[int, int]) -> Body:
     """The body of a mix. Raises `DeviceError` for one that these kernels have no form of."""
     instructions = {step.instruction for step in mix.body}
