@@ -9,7 +9,6 @@ import pytest
 from gpudissect.device import kinds
 from gpudissect.device.recording import format as recording
 from gpudissect.device.recording.device import RecordedGpu, Recorder
-from gpudissect.errors import DeviceError
 from gpudissect.results.files import load
 from gpudissect.workload import Chase, Sequential, Timing
 from gpudissect.workload import Path as LoadPath
@@ -229,44 +228,6 @@ def test_a_recording_that_cannot_be_finished_costs_no_result(survey, gpudissect,
     assert len(load(Path("r.json")).findings) == 3
     assert "Device memory" in out
     assert "recording rec" in err and "No space left on device" in err
-
-
-@pytest.fixture
-def two_gpus(survey, monkeypatch):
-    gpus = [kinds.Listing(f"cuda:{index}", "Fake", "measured") for index in (0, 1)]
-    monkeypatch.setattr(kinds, "_cuda_gpus", lambda: gpus)
-    return survey
-
-
-def test_each_gpu_gets_a_file_and_a_recording(two_gpus, gpudissect):
-    code, out, err = gpudissect("discover", "-d", "cuda:all", "-o", "r.json", "--record", "rec", "--json")
-    assert (code, err) == (0, "")
-    assert [result["device"]["spec"] for result in json.loads(out)] == ["cuda:0", "cuda:1"]
-    for index in (0, 1):
-        assert load(Path(f"r.cuda{index}.json")).device.spec == f"cuda:{index}"
-        assert RecordedGpu.open(Path(f"rec/cuda{index}")).info.name == "Fake"
-
-
-def test_a_run_of_several_gpus_without_a_finding_replaces_no_file(two_gpus, gpudissect):
-    Path("r.cuda0.json").write_text("good")
-    two_gpus.stop_at = 0
-    code, _, err = gpudissect("discover", "-d", "cuda:all", "-o", "r.json")
-    assert code == 130 and "not replaced: r.cuda0.json;" in err
-    assert Path("r.cuda0.json").read_text() == "good"
-
-
-def test_one_broken_gpu_does_not_cost_the_others(two_gpus, gpudissect, monkeypatch):
-    working = kinds.open_device
-
-    def open_device(spec, *, seed=0):
-        if spec == "cuda:0":
-            raise DeviceError("cuda:0 fell off the bus")
-        return working(spec, seed=seed)
-
-    monkeypatch.setattr(kinds, "open_device", open_device)
-    code, out, err = gpudissect("discover", "-d", "cuda:all", "-o", "r.json")
-    assert (code, err) == (4, "gpudissect: error: cuda:0 fell off the bus\n")
-    assert "cuda:1" in out
 
 
 def test_traces_are_a_table(survey, gpudissect):

@@ -23,10 +23,9 @@ from gpudissect.cli.options import (
     TracesOption,
 )
 from gpudissect.cli.results import print_results
-from gpudissect.errors import DeviceError, GpudissectError, UsageError
+from gpudissect.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpudissect.results.model import Result
     from gpudissect.study import Request
 
 ALL_GPUS = "cuda:all"
@@ -94,7 +93,8 @@ def discover(
 ) -> int:
     """Measure the whole memory hierarchy of a GPU.
 
-    With cuda:all, FILE.json becomes FILE.cuda0.json, FILE.cuda1.json, ... and DIR gets a folder for each GPU.
+    With cuda:all, all GPUs are measured at once: FILE.json becomes FILE.cuda0.json, FILE.cuda1.json, ... and DIR gets a
+    folder for each GPU.
     Ctrl-C keeps what was measured. Exit codes: 0 done, 4 done in part, 130 interrupted.
     """
     from gpudissect.study import Request, check_elements, check_methods
@@ -126,9 +126,10 @@ def run_and_finish(
     `outputs`: files of the result, the HTML report and the traces; `card`: of the picture. Raises `UsageError` if one
     cannot be written.
     """
+    from gpudissect.cli.every_gpu import Job, run_at_once
     from gpudissect.device.kinds import choose
-    from gpudissect.interrupts import PATIENCE_S, stop_requested, uninterrupted
-    from gpudissect.study import check_outputs, run_study
+    from gpudissect.interrupts import PATIENCE_S, uninterrupted
+    from gpudissect.study import check_outputs
 
     check_outputs(*outputs, spec=device, record=record, card=card)
     choice = choose(device)
@@ -138,34 +139,22 @@ def run_and_finish(
         raise UsageError(f"latency hiding is measured on one device; name one, such as {choice.specs[0]}")
     several = device == ALL_GPUS and not request.hiding
     keep = any(path is not None for path in outputs[1:])
-    results: list[Result] = []
-    errors: list[GpudissectError] = []
-    with uninterrupted():
-        for spec in choice.specs:
-            suffix = spec.replace(":", "") if several else ""
-            folder = record / suffix if record is not None else None
-            try:
-                with progress_on_stderr() as progress:
-                    outcome = run_study(spec, request, record=folder, keep=keep, progress=progress)
-            except DeviceError as error:
-                if not several:
-                    raise
-                errors.append(error)  # the other GPUs can still be measured
-                continue
-            results.append(outcome.result)
-            errors += filter(None, [outcome.error])
-            errors += outcome.save(*(_with_suffix(path, suffix) for path in (*outputs, card)))
-            if stop_requested() or outcome.result.interrupted:
-                break
+    jobs = [
+        Job(spec, spec.replace(":", "") if several else "", request, record, (*outputs, card), keep)
+        for spec in choice.specs
+    ]
+    with uninterrupted() as held:
+        with progress_on_stderr() as progress:
+            if several:
+                results, errors = run_at_once(jobs, progress, held)
+            else:
+                result, errors = jobs[0].run(progress)
+                results = [result]
         with uninterrupted(PATIENCE_S):
             print_results(results, as_json=as_json, as_list=several, everything=everything, details=details)
             if results and outputs[0] is None and record is None and not as_json:
                 print_note("result not saved; add -o FILE.json to keep it")
         return finish(results, errors)
-
-
-def _with_suffix(path: Path | None, suffix: str) -> Path | None:
-    return path.with_name(f"{path.stem}.{suffix}{path.suffix}") if path is not None and suffix else path
 
 
 def hide(
