@@ -52,6 +52,22 @@ def test_metrics_for_prometheus(folder):
     assert all(line.startswith(("# ", "gpudissect_")) for line in lines) and any(r"a\"} 1" in line for line in lines)
 
 
+def test_metrics_of_a_card_measured_in_two_ways_differ_in_a_label(folder):
+    card = json.loads((folder / "node0" / "0.json").read_text(encoding="utf-8"))
+    card["options"]["quick"] = True
+    (folder / "quick.json").write_text(json.dumps(card), encoding="utf-8")
+    main(["fleet", "report", str(folder), "--prometheus", str(folder / "gpu.prom")])
+    names = [line.rpartition(" ")[0] for line in (folder / "gpu.prom").read_text(encoding="utf-8").splitlines()]
+    samples = [name for name in names if not name.startswith("#")]
+    assert len(samples) == len(set(samples)) and sum('settings="' in name for name in samples) == len(samples)
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "no/such" * 900])
+def test_a_name_that_no_folder_can_have(name, capsys):
+    assert main(["fleet", "report", name]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_a_page_has_a_row_for_each_card_and_escapes_names(folder):
     hostile = folder / "node0" / "0.json"
     hostile.write_text(hostile.read_text(encoding="utf-8").replace('"node0"', '"<b>x"'), encoding="utf-8")

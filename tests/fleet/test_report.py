@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gpudissect.fleet.readings import run_of
@@ -85,6 +86,66 @@ def test_drift_of_one_card_over_its_runs():
     assert "read bandwidth 3.4 B/s, earlier runs 4.59-4.61 B/s: 26% slow" in sentence(card)
     assert "siblings" not in sentence(card)
     assert not report(runs[:3]).out
+
+
+def test_drift_names_what_changed_since_the_run_before():
+    runs = [replace(run, card="GPU-1", time=str(n)) for n, run in enumerate(readings([4.6, 4.61, 4.59, 3.4]))]
+    facts = {"driver": "580", "memory clock": "3201 MHz"}
+    runs = [replace(run, facts=facts | ({"driver": "590"} if run is runs[-1] else {})) for run in runs]
+    (card,) = report(runs).out
+    assert sentence(card).endswith("driver 590, in the run before 580")
+
+
+def test_copies_of_a_file_are_one_run():
+    """Ten copies of the first run would leave no doubt about the second."""
+    first, second = readings([4.6, 4.2])
+    runs = [replace(first, card="GPU-1", file=f"copy{n}.json") for n in range(10)]
+    found = report([*runs, replace(second, card="GPU-1", time="2026")])
+    assert not found.out and found.cards[0].files == ("copy0.json", "1.json")
+
+
+def test_a_later_run_of_other_values_hides_no_fault(model):
+    cards = fleet(model, 40, 2, {5: {DRAM: -0.1}})
+    key = ("timer", "read_latency")
+    partial = replace(cards[5], time="2027", file="later.json", readings={key: cards[5].readings[DRAM]})
+    (card,) = report([*cards, partial]).out
+    assert card.label == "node0 cuda:5" and card.deviations[0].relative == pytest.approx(-0.1, abs=0.02)
+
+
+def test_readings_in_other_units_are_not_compared():
+    cards = readings([4.6] * 6)
+    cards[3] = replace(cards[3], readings={DRAM: replace(cards[3].readings[DRAM], value=9.0, unit="B/cycle")})
+    assert not report(cards).out
+
+
+def test_latencies_spread_more_than_bandwidths():
+    """2 % from card to card, as over three H200s."""
+    values = 700 * (1 + 0.02 * np.random.default_rng(1).standard_normal((200, 3)))
+    out = [report(readings(row, ("dram", "hit_latency"), unit="cycles")).out for row in values]
+    assert not any(out)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "different"),
+    [
+        ("SM clock", ["1980 MHz", "1979 MHz", "1981 MHz", "1980 MHz"], 0),
+        ("SM clock", ["1980 MHz", "1979 MHz", "1981 MHz", "1410 MHz"], 1),
+        ("memory size", ["150121807872", "150122332160", "150121807872", "150121807872"], 0),
+        ("memory size", ["150121807872", "150121807872", "150121807872", "75060903936"], 1),
+        ("driver", ["580", "580", "580.1", "580"], 1),
+        ("driver", ["580", "580", "590", "590"], 0),
+    ],
+)
+def test_facts_differ_from_those_of_most(name, values, different):
+    cards = [replace(run, facts={name: value}) for run, value in zip(readings([4.6] * 4), values, strict=True)]
+    assert sum(bool(card.differences) for card in report(cards).cards) == different
+
+
+@pytest.mark.parametrize(("count", "drivers"), [(2, ["580"] * 2), (4, ["580", "580", "590", "590"])])
+def test_without_a_majority_no_settings_are_usual(count, drivers):
+    cards = readings([4.6] * (count - 1) + [1.0])
+    cards = [replace(run, facts={"driver": driver}) for run, driver in zip(cards, drivers, strict=True)]
+    assert all("most siblings" not in sentence(card) for card in report(cards).out)
 
 
 def test_a_card_with_fewer_values_is_compared_in_those_it_has(model):

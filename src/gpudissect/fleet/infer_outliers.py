@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
 
-PRIOR_SPREAD, PRIOR_CARDS = 0.01, 6
-"""Relative standard deviation between cards of one model, and its weight. Of 14 bandwidths, over three H200s and over
-three H100s, the median is 0.4 % and the 90th percentile 1.1 % (docs/results/cards.csv)."""
+PRIOR_SPREAD, PRIOR_LATENCY_SPREAD, PRIOR_CARDS = 0.01, 0.025, 6
+"""Relative standard deviation between cards of one model, and its weight. Over three H200s and over three H100s, the
+median of 14 bandwidths is 0.4 %, the 90th percentile 1.1 %; of 14 latencies of L2 and DRAM 1.8 % and 2.4 %
+(docs/results/cards.csv)."""
 MAX_FREEDOM = 30  # degrees of freedom: real spreads have longer tails than a normal distribution
 ALARM_CARDS = 4000  # healthy cards for one false alarm expected
 MAD_OF_NORMAL = 1.4826  # standard deviations
+MAD_EFFICIENCY = 0.37  # efficiency relative to the standard deviation, of normal values
 MEDIAN_VARIANCE = 1.5708  # of a median, relative to that of the mean
 MIN_EXACT_CARDS = 30  # from here on, a card is left among its own siblings
 BRACKET_DEVIATIONS = 3.0  # standard deviations from the value to the end of its bracket
@@ -48,7 +50,7 @@ class Deviations:
         return (self.chance * tests * ALARM_CARDS < 1) & (np.abs(self.relative) >= min_deviation)
 
 
-def deviations(values: Numbers, errors: Numbers) -> Deviations:
+def deviations(values: Numbers, errors: Numbers, prior_spread: float = PRIOR_SPREAD) -> Deviations:
     """Compare the positive values of two or more cards, with half widths of their brackets; both of shape (cards,)."""
     count = values.size
     if count >= MIN_EXACT_CARDS:
@@ -59,15 +61,17 @@ def deviations(values: Numbers, errors: Numbers) -> Deviations:
         centre = np.median(others, axis=1)
         spread = MAD_OF_NORMAL * np.median(np.abs(others - centre[:, None]), axis=1)
     siblings = count - 1
-    known = siblings - 1  # degrees of freedom of the spread
-    scale = np.sqrt((known * spread**2 + PRIOR_CARDS * (PRIOR_SPREAD * centre) ** 2) / (known + PRIOR_CARDS))
-    deviation = np.sqrt(scale**2 * (1 + MEDIAN_VARIANCE / siblings) + (errors / BRACKET_DEVIATIONS) ** 2)
+    known = MAD_EFFICIENCY * (siblings - 1)  # degrees of freedom of the spread
+    scale = np.sqrt((known * spread**2 + PRIOR_CARDS * (prior_spread * centre) ** 2) / (known + PRIOR_CARDS))
+    of_centre = MEDIAN_VARIANCE / siblings
+    measured = (errors**2 + of_centre * np.median(errors) ** 2) / BRACKET_DEVIATIONS**2
+    deviation = np.sqrt(scale**2 * (1 + of_centre) + measured)
     freedom = min(MAX_FREEDOM, known + PRIOR_CARDS)
     chance = np.array([two_sided(ratio, freedom) for ratio in (np.abs(values - centre) / deviation).tolist()])
     return Deviations(centre, (values - centre) / centre, chance)
 
 
-def two_sided(ratio: float, freedom: int) -> float:
+def two_sided(ratio: float, freedom: float) -> float:
     """Probability that Student's t exceeds `ratio` in size, as Wallace approximates it (Ann. Math. Stat. 1959)."""
     correction = (8 * freedom + 1) / (8 * freedom + 3)
     return erfc(correction * sqrt(freedom * log1p(ratio * ratio / freedom) / 2))

@@ -18,7 +18,7 @@ def metrics(report: FleetReport, runs: Sequence[Run]) -> str:
     samples = {name: list[str]() for name in HEADER}
     for card in report.cards:
         run = by_file[card.files[-1]]
-        place = {"card": card.card, "label": card.label, "model": run.group[0]}
+        place = {"card": card.card, "label": card.label, "model": run.group[0], "settings": ", ".join(run.group[1:])}
         samples["gpudissect_card_out"].append(f"{_labels(place)} {card.is_out:d}")
         for (element, attribute), reading in run.readings.items():
             names = place | {"element": element, "attribute": attribute, "unit": reading.unit}

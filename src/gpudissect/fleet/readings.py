@@ -60,8 +60,8 @@ def read_folder(folder: Path) -> tuple[list[Run], list[str]]:
 
     Raises `UsageError` if there is no such folder, or no result in it.
     """
-    if not folder.is_dir():
-        if folder.exists():
+    if not os.path.isdir(folder):
+        if os.path.exists(folder):
             raise UsageError(f"{folder} is no folder: name the folder that holds the result files")
         raise UsageError(f"no such folder: {folder}; 'gpudissect discover -o {folder}/NAME.json' writes a result there")
     files = sorted(path for path in folder.rglob("*.json") if not path.name.startswith(".") and path.is_file())
@@ -83,7 +83,7 @@ def _read_all(files: Sequence[Path]) -> Iterator[Run | str]:
     if len(files) < MIN_PARALLEL_FILES:
         yield from map(_read, files)
         return
-    with ProcessPoolExecutor(os.cpu_count()) as workers:
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as workers:
         yield from workers.map(_read, files, chunksize=16)
 
 
@@ -126,6 +126,8 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
             yield name.replace("_", " "), str(stated[name])
     if result.conditions.clock_hz and result.conditions.clock_observed:
         yield "SM clock", f"{result.conditions.clock_hz / 1e6:.0f} MHz"
+    if result.code:
+        yield "gpudissect build", result.code[:12]
     for name in ("driver", "power_limit", "sm_clock", "memory_clock", "throttling"):
         if text := getattr(origin, name):
             yield {"sm_clock": "SM clock setting"}.get(name, name.replace("_", " ")), text.removesuffix(" at the start")

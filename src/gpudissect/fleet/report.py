@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpudissect.fleet.infer_outliers import deviations
+from gpudissect.fleet.infer_outliers import PRIOR_LATENCY_SPREAD, PRIOR_SPREAD, deviations
 from gpudissect.fleet.readings import Reading, Run
-from gpudissect.results.compare import Key
+from gpudissect.results.compare import MAX_CLOCK_RATIO, Key
 
 HARDWARE = ("SMs", "memory size", "l2 size", "memory bus bits")
 """Facts in which all cards of a model are equal: a card with another value is out."""
+SETTINGS = ("SM clock", "SM clock setting", "memory clock", "power limit", "driver")
+"""Facts that may explain a deviation."""
+MAX_RATIO = {"SM clock": MAX_CLOCK_RATIO, "memory size": 1.01}  # of numbers that count as equal
 MIN_CARDS_FOR_A_MAJORITY = 3
+NO_FACT = "none"
+MAX_COPIES = 8  # runs before one with which it is compared: copies of a file have its time
 HEALTH = ("read_bandwidth", "write_bandwidth", "copy_bandwidth", "gpu_rate")
 HEALTH_LATENCIES = ("l2", "dram")
 HEALTH_SHARE = 0.8  # of the false alarms; the other values share the rest
@@ -48,11 +53,11 @@ class Deviation:
 
 @dataclass(frozen=True)
 class Difference:
-    """A fact that differs from that of most siblings."""
+    """A fact that differs from that of most siblings, or from that of the run before."""
 
     name: str
     value: str
-    siblings: str
+    others: str
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,8 @@ class CardReport:
         files: its runs, the earliest first.
         deviations, drifts: values that neither chance nor brackets explain, the least probable first.
         differences: facts that differ from those of most siblings.
+        changes: facts that differ from those of the run before.
+        usual_settings: whether there are enough siblings to know the usual settings, and this card has them.
         health: the values that operators look at, whether they deviate or not.
 
     """
@@ -77,6 +84,8 @@ class CardReport:
     deviations: tuple[Deviation, ...]
     drifts: tuple[Deviation, ...]
     differences: tuple[Difference, ...]
+    changes: tuple[Difference, ...]
+    usual_settings: bool
     health: tuple[Deviation, ...]
 
     @property
@@ -116,19 +125,40 @@ def report(runs: Sequence[Run], unreadable: Sequence[str] = ()) -> FleetReport:
         by_group[run.group][run.card].append(run)
     groups, cards = list[Group](), list[CardReport]()
     for number, (name, by_card) in enumerate(sorted(by_group.items())):
-        histories = [sorted(each, key=lambda run: (run.time, run.file)) for each in by_card.values()]
-        last = [each[-1] for each in histories]
+        histories = [_without_copies(sorted(each, key=lambda run: (run.time, run.file))) for each in by_card.values()]
+        last = [_latest(each) for each in histories]
+        tests = 2 if any(len(each) > 1 for each in histories) else 1  # also against earlier runs
         keys = _shared(last)
         groups.append(Group(name, len(last), len(keys)))
-        compared, differences = _among_siblings(last, keys), _differences(last)
-        for history, values, different in zip(histories, compared, differences, strict=True):
-            one, files = history[-1], tuple(run.file for run in history)
+        compared, usual = _among_siblings(last, keys, tests), _usual(last)
+        for history, one, values in zip(histories, last, compared, strict=True):
+            files = tuple(run.file for run in history)
+            different = _differences(one.facts, usual)
+            changes = _differences(one.facts, history[-2].facts) if len(history) > 1 else ()
+            has_usual = all(name in usual for name in SETTINGS if name in one.facts) and not any(
+                each.name in SETTINGS for each in different
+            )
             deviating = _sorted(each for each, is_out in values if is_out)
             health = tuple(each for each, _ in values if _is_health((each.element, each.attribute)))
-            drifts = _sorted(_drifts(history))
-            cards.append(CardReport(one.card, one.label, number, files, deviating, drifts, tuple(different), health))
+            drifts = _sorted(_drifts(history, one, tests))
+            rest = (different, changes, bool(usual) and has_usual, health)
+            cards.append(CardReport(one.card, one.label, number, files, deviating, drifts, *rest))
     cards.sort(key=lambda card: (not card.is_out, _least_chance(card), card.label, card.card))
     return FleetReport(tuple(groups), tuple(cards), len(runs), tuple(unreadable))
+
+
+def _without_copies(history: Sequence[Run]) -> list[Run]:
+    """Runs in their order, those once of which there are several files."""
+    found = list[Run]()
+    for run in history:
+        if not any(run.time == each.time and run.readings == each.readings for each in found[-MAX_COPIES:]):
+            found.append(run)
+    return found
+
+
+def _latest(history: Sequence[Run]) -> Run:
+    """The last run, with values that only earlier ones have: a partial run hides nothing."""
+    return replace(history[-1], readings={key: value for run in history for key, value in run.readings.items()})
 
 
 def _least_chance(card: CardReport) -> float:
@@ -151,35 +181,42 @@ def _is_health(key: Key) -> bool:
     return attribute in HEALTH or (element in HEALTH_LATENCIES and attribute.endswith("latency"))
 
 
-def _among_siblings(runs: Sequence[Run], keys: Sequence[Key]) -> list[list[tuple[Deviation, bool]]]:
+def _among_siblings(runs: Sequence[Run], keys: Sequence[Key], tests: int) -> list[list[tuple[Deviation, bool]]]:
     """Each value of each run against all others, and whether it is out."""
     compared: list[list[tuple[Deviation, bool]]] = [[] for _ in runs]
     for key in keys:
-        having = [number for number, run in enumerate(runs) if key in run.readings]
-        for number, one in zip(having, _compared(key, [runs[n].readings[key] for n in having], keys), strict=True):
-            compared[number].append(one)
+        units = Counter(run.readings[key].unit for run in runs if key in run.readings)
+        unit = units.most_common(1)[0][0]
+        having = [n for n, run in enumerate(runs) if key in run.readings and run.readings[key].unit == unit]
+        if len(having) > 1:
+            readings = [runs[number].readings[key] for number in having]
+            for number, one in zip(having, _compared(key, readings, keys, tests), strict=True):
+                compared[number].append(one)
     return compared
 
 
-def _drifts(history: Sequence[Run]) -> Iterator[Deviation]:
-    """Deviations of the last run of a card from its earlier ones."""
-    keys = [key for key in history[-1].readings if any(key in run.readings for run in history[:-1])]
+def _drifts(history: Sequence[Run], last: Run, tests: int) -> Iterator[Deviation]:
+    """Deviations of the last reading of each value of a card from its earlier ones, in the same unit."""
+    series = {
+        key: [run.readings[key] for run in history if key in run.readings and run.readings[key].unit == latest.unit]
+        for key, latest in last.readings.items()
+    }
+    keys = [key for key, readings in series.items() if len(readings) > 1]
     for key in keys:
-        readings = [run.readings[key] for run in history if key in run.readings]
-        *_, (deviation, is_out) = _compared(key, readings, keys)
+        *_, (deviation, is_out) = _compared(key, series[key], keys, tests)
         if is_out:
             yield deviation
 
 
-def _compared(key: Key, readings: Sequence[Reading], keys: Sequence[Key]) -> list[tuple[Deviation, bool]]:
-    """Readings of one of the values `keys`, each against the others, and whether it is out."""
+def _compared(key: Key, readings: Sequence[Reading], keys: Sequence[Key], tests: int) -> list[tuple[Deviation, bool]]:
+    """Readings of one of the values `keys`, each against the others, and whether it is out if it has so many tests."""
     alike = sum(_is_health(each) is _is_health(key) for each in keys)
     share, least = (HEALTH_SHARE, MIN_HEALTH_DEVIATION) if _is_health(key) else (1 - HEALTH_SHARE, MIN_DEVIATION)
     values, errors = (np.array([getattr(each, name) for each in readings]) for name in ("value", "error"))
-    found = deviations(values, errors)
     unit, usual = readings[0].unit, _range(values)
+    found = deviations(values, errors, PRIOR_LATENCY_SPREAD if unit == "cycles" else PRIOR_SPREAD)
     rows = zip(values.tolist(), found.relative.tolist(), found.chance.tolist(), strict=True)
-    out = found.is_out(alike / share, least).tolist()
+    out = found.is_out(tests * alike / share, least).tolist()
     compared = []
     for place, (value, relative, chance) in enumerate(rows):
         low, high = _range(np.delete(values, place)) if out[place] else usual
@@ -193,16 +230,32 @@ def _range(values: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _differences(runs: Sequence[Run]) -> list[list[Difference]]:
-    """Facts of each run that differ from those of most."""
-    found: list[list[Difference]] = [[] for _ in runs]
+def _usual(runs: Sequence[Run]) -> dict[str, str]:
+    """Facts as most runs have them; those without a majority are left out."""
     if len(runs) < MIN_CARDS_FOR_A_MAJORITY:
-        return found
+        return {}
+    found = dict[str, str]()
     for name in dict.fromkeys(name for run in runs for name in run.facts):
-        values = [run.facts.get(name, "none") for run in runs]
-        usual, count = Counter(values).most_common(1)[0]
-        if 2 * count > len(runs):
-            for number, value in enumerate(values):
-                if value != usual:
-                    found[number].append(Difference(name, value, usual))
+        counts = Counter(run.facts.get(name, NO_FACT) for run in runs)
+        supporters = {value: sum(n for other, n in counts.items() if _same(name, value, other)) for value in counts}
+        value = max(counts, key=lambda each: (supporters[each], counts[each]))
+        if 2 * supporters[value] > len(runs):
+            found[name] = value
     return found
+
+
+def _differences(facts: Mapping[str, str], others: Mapping[str, str]) -> tuple[Difference, ...]:
+    """Facts that differ from the same ones of others."""
+    pairs = ((name, facts.get(name, NO_FACT), value) for name, value in others.items())
+    return tuple(Difference(*each) for each in pairs if not _same(*each))
+
+
+def _same(name: str, value: str, other: str) -> bool:
+    """Whether two texts of a fact are equal, or numbers that count as equal."""
+    if value == other or name not in MAX_RATIO:
+        return value == other
+    try:
+        low, high = sorted(float(text.split()[0]) for text in (value, other))
+    except (ValueError, IndexError):
+        return False
+    return 0 < high <= MAX_RATIO[name] * low

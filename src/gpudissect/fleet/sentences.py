@@ -6,7 +6,6 @@ from gpudissect.results.folded import rounded, rounded_range
 from gpudissect.results.text import title_of, words
 
 MAX_DEVIATIONS = 3  # named of a card
-SETTINGS = ("SM clock", "SM clock setting", "memory clock", "power limit", "driver")
 
 
 def name_of(card: CardReport) -> str:
@@ -17,15 +16,17 @@ def name_of(card: CardReport) -> str:
 def sentence(card: CardReport) -> str:
     """Why a card is out, and what may explain it: its clocks and settings, if they differ, or that they do not."""
     hardware = [each for each in card.differences if each.name in HARDWARE]
-    parts = [f"{each.name} {each.value}, siblings {each.siblings}" for each in hardware]
+    parts = [f"{each.name} {each.value}, siblings {each.others}" for each in hardware]
     for found, others in ((card.deviations, "siblings"), (card.drifts, "earlier runs")):
         parts += [_deviation(each, others) for each in found[:MAX_DEVIATIONS]]
         if (more := len(found) - MAX_DEVIATIONS) > 0:
             parts.append(f"{counted(more, 'more value')}")
     explaining = [each for each in card.differences if each.name not in HARDWARE]
-    parts += [f"{each.name} {each.value}, of most siblings {each.siblings}" for each in explaining]
-    if (hardware or card.deviations) and not any(each.name in SETTINGS for each in explaining):
+    parts += [f"{each.name} {each.value}, of most siblings {each.others}" for each in explaining]
+    if (hardware or card.deviations) and card.usual_settings:
         parts.append("clocks and settings as most siblings")
+    if card.drifts:
+        parts += [f"{each.name} {each.value}, in the run before {each.others}" for each in card.changes]
     return clean(f"{name_of(card)}: {'; '.join(parts)}")
 
 
