@@ -62,6 +62,23 @@ def test_metrics_of_a_card_measured_in_two_ways_differ_in_a_label(folder):
     assert len(samples) == len(set(samples)) and sum('settings="' in name for name in samples) == len(samples)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--prometheus", "mine.toml"),
+        ("--prometheus", "page.html"),
+        ("--html", "metrics.prom"),
+        ("--html", "a.html", "--prometheus", "a.html"),
+    ],
+)
+def test_no_file_of_another_kind_is_replaced(folder, monkeypatch, options):
+    monkeypatch.chdir(folder)
+    for name in options[1::2]:
+        Path(name).write_text("mine")
+    assert main(["fleet", "report", str(folder), *options]) == 2
+    assert all(Path(name).read_text() == "mine" for name in options[1::2])
+
+
 @pytest.mark.parametrize("name", ["x" * 300, "no/such" * 900])
 def test_a_name_that_no_folder_can_have(name, capsys):
     assert main(["fleet", "report", name]) == 2

@@ -140,6 +140,8 @@ def test_export_prints_a_gpu_file_which_is_a_device(gpudissect, tmp_path):
         (("nothing.json", "-f", "gpu"), "run discover on all elements"),
         ((H200, "-f", "gpu", "-o", "no/folder.toml"), "no/folder.toml: there is no folder no"),
         ((H200, "-f", "gpu", "-o", "."), "it is a folder"),
+        ((H200, "-f", "csv", "-o", "mine.toml"), "the name of a GPU file"),
+        ((H200, "-f", "gpu", "-o", "page.html"), "cannot write page.html"),
     ],
 )
 def test_what_cannot_be_exported(error_of, tmp_path, monkeypatch, arguments, fact):

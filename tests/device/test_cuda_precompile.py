@@ -91,6 +91,15 @@ def test_without_processes_kernels_are_compiled_when_needed(compiler, monkeypatc
     assert not list(compiler.folder.iterdir())
 
 
+def test_without_threads_kernels_are_compiled_when_needed(compiler, monkeypatch):
+    def refuse(*_, **__):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(module, "Thread", refuse)
+    precompile(MIXES, compiler)
+    assert not list(compiler.folder.iterdir())
+
+
 def test_a_kernel_that_does_not_compile_does_not_stop_the_others(compiler):
     good = next(codes_of([STREAM], CAPABILITY))
     assert list(compile_all(compiler, map(json.dumps, [("mix.cu", "NONSENSE"), good]))) == ["\n"] * 2

@@ -220,6 +220,14 @@ def test_latency_where_even_lines_are_faster_or_slower(even):
     assert latency.cycles == pytest.approx(40, abs=1) and latency.low <= odd <= latency.high
 
 
+def test_an_l1_of_one_line_is_not_called_absent():
+    hierarchy = gpu().hierarchy
+    hierarchy = replace(hierarchy, caches={**hierarchy.caches, "l1": cache(128, sector=128, ways=1)})
+    device = SimulatedGpu(hierarchy, spec="sim:untuned", name="untuned", noise=Noise(), facts={})
+    capacity = next(each for each in run_survey(device, elements=("l1",)).findings if each.attribute == "capacity")
+    assert capacity.status is Status.NOT_FOUND and "too small" in capacity.reason
+
+
 @pytest.mark.parametrize("hit", [180.0, 198.0])
 def test_an_l1_as_slow_as_the_l2_is_not_called_absent(hit):
     hierarchy = gpu().hierarchy

@@ -69,7 +69,7 @@ class FakeContext:
         self.kernels = {}
         self.tamper = None
         self.sms = lambda block: block
-        self.lost = False
+        self.lost = self.has_timed_out = False
         self._textures = {}
 
     def ignore(self, *_):

@@ -41,8 +41,11 @@ def report(
     from gpudissect.fleet.readings import read_folder
     from gpudissect.fleet.report import report as report_on
     from gpudissect.fleet.sentences import sentence, summary
-    from gpudissect.results.files import check_apart, check_writable
+    from gpudissect.results.files import check_apart, check_names, check_writable
 
+    check_names(prometheus, html)
+    if prometheus is not None and html is not None:
+        check_apart(prometheus, [html])
     for path in filter(None, (html, prometheus)):
         check_writable(path)
     runs, unreadable = read_folder(folder)

@@ -232,9 +232,11 @@ def export(
     from base64 import b64encode
 
     from gpudissect import exports
-    from gpudissect.results.files import check_apart, check_writable, load, write_bytes
+    from gpudissect.results.files import check_apart, check_names, check_writable, load, write_bytes
 
     if output is not None:
+        is_gpu_file = format_name == "gpu" and output.suffix == ".toml"
+        check_names(None if is_gpu_file else output, None)
         check_apart(output, [file])
         check_writable(output)
     content = exports.export(load(file), format_name)

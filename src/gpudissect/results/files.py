@@ -182,7 +182,9 @@ def check_names(data: Path | None, page: Path | None) -> None:
     if data is not None and data.suffix in _PAGES:
         raise UsageError(f"cannot write {data}: -o writes data, which need another name; --html {data} writes a page")
     if data is not None and data.suffix == ".toml":
-        raise UsageError(f"cannot write {data}: -o writes JSON, and that is the name of a GPU file; name a .json file")
+        raise UsageError(
+            f"cannot write {data}: that is the name of a GPU file, which these data are not; use another name"
+        )
     if page is not None and not is_special(page):
         check_ending(page, "of a page", _PAGES)
 

@@ -1,6 +1,7 @@
 """`CudaGpu`: a real NVIDIA GPU as a device."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Self
@@ -35,6 +36,7 @@ _MEMORY_SHARE = 0.8  # of the free device memory that workloads may take
 _RECORD_BYTES = 1024  # of shared memory that a chain in shared memory leaves for records
 _TEXEL_BYTES = 4
 _UNLIMITED = 2**62
+_DRAIN_S = 20.0
 
 
 Runner = StreamRunner | MixRunner | LaunchRunner
@@ -162,6 +164,9 @@ class CudaGpu(Device):
         except BlocksShareSm:
             raise
         except KernelFailed as error:
+            if not self._context.has_timed_out:
+                with suppress(KernelFailed):
+                    self._context.wait(_DRAIN_S)  # others may still run
             if self._context.is_lost():
                 self._broken = f"{self._info.spec} is lost to this process ({error}): start a new one"
             raise

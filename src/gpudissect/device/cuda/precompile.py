@@ -54,9 +54,10 @@ class Precompiler:
             first = [code for code in missing if code not in self._compiling]
             self._waiting = dict.fromkeys((*first, *self._waiting, *self._rest()))
             count = min(os.cpu_count() or 1, MAX_PROCESSES, -(-len(self._waiting) // 2))
-            for _ in range(self._started, count if count > 1 else 0):
-                self._started += 1
-                Thread(target=self._work, name="gpudissect-compile", daemon=True).start()
+            with contextlib.suppress(RuntimeError):  # no more threads possible
+                for _ in range(self._started, count if count > 1 else 0):
+                    Thread(target=self._work, name="gpudissect-compile", daemon=True).start()
+                    self._started += 1
 
     def wait(self, codes: Iterable[Code]) -> None:
         """Wait until those that were begun are compiled, or cannot be."""

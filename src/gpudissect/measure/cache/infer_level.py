@@ -9,6 +9,7 @@ from gpudissect.estimate import Status
 from gpudissect.measure.cache.infer_l2_partitions import HomePartition
 from gpudissect.measure.cache.infer_line import Granularity, SecondAccesses, fetch_granularity
 from gpudissect.trace import Array
+from gpudissect.units import format_bytes
 from gpudissect.workload import Bounds, Path
 
 MIN_STEP_RATIO, MIN_STEP_CYCLES = 1.10, 5.0  # medians further apart than both are two plateaus
@@ -209,12 +210,14 @@ def name_levels(
     elements: Sequence[str],
     plateaus: Sequence[Plateau],
     l2: Level | None,
+    few_words: Plateau,
     seconds: SecondAccesses,
     evidence: tuple[str, ...],
 ) -> Levels:
     """Assign the plateaus of a path, fastest first, to its private caches `elements`, nearest first.
 
-    A plateau as slow as the L2 is none of them; without an L2 the last plateau is memory.
+    A plateau as slow as the L2 is none of them; without an L2 the last plateau is memory. `few_words`, fewer than any
+    of their footprints, show whether there is a smaller cache.
     """
     private = [p for p in plateaus if l2 is None or p.median < MAX_LATENCY_RATIO * l2.hit.median]
     if l2 is None and len(private) == len(plateaus):
@@ -223,7 +226,8 @@ def name_levels(
     absent: dict[str, Absence] = {}
     for i, element in enumerate(elements):
         if i >= len(private):
-            absent[element] = _absence(plateaus[min(i, len(plateaus) - 1)].median, l2)
+            next_level = plateaus[min(i, len(plateaus) - 1)]
+            absent[element] = _absence(next_level, l2, next_level if found else few_words)
             continue
         hit = private[i]
         behind = plateaus[i + 1] if i + 1 < len(plateaus) else None
@@ -235,13 +239,17 @@ def name_levels(
     return Levels(path, tuple(found), absent)
 
 
-def _absence(cycles: float, l2: Level | None) -> Absence:
-    """Why no cache faster than the next level was found; `cycles` is the median of that level's plateau."""
+def _absence(next_level: Plateau, l2: Level | None, few_words: Plateau) -> Absence:
+    """Why no cache faster than the next level was found."""
+    cycles = next_level.median
+    if few_words.median < MAX_LATENCY_RATIO * cycles:
+        small = f"{format_bytes(few_words.largest)} are accessed in {few_words.median:.0f} cycles"
+        return Absence(f"{small}, larger footprints in {cycles:.0f}: this cache is too small", Status.NOT_FOUND)
     if l2 is not None and cycles < l2.hit.median - EQUAL_CYCLES:
         both = f"the fastest accesses ({cycles:.0f} cycles) and those of the L2 ({l2.hit.median:.0f} cycles)"
         return Absence(f"{both} are too close to separate another cache from the L2", Status.NOT_FOUND)
-    next_level = "memory" if l2 is None else "the L2"
-    return Absence(f"no footprint is served faster than by {next_level} ({cycles:.0f} cycles)")
+    name = "memory" if l2 is None else "the L2"
+    return Absence(f"no footprint is served faster than by {name} ({cycles:.0f} cycles)")
 
 
 def largest_before(l2: Level, plateaus: Sequence[Plateau]) -> int | None:

@@ -142,7 +142,7 @@ def path_plan(path: Path, elements: tuple[str, ...], bench: Bench, known: Known)
         sweep += between
         plateaus = find_plateaus(sweep, [trace.cycles for trace in traces])
     evidence = tuple(trace.workload for trace in (tiny_trace, pair_trace, *traces))
-    levels = name_levels(path, elements, plateaus, l2, seconds, evidence)
+    levels = name_levels(path, elements, plateaus, l2, nearest, seconds, evidence)
     if known[L2].absent.get("l2", Absence("")).status is Status.NOT_FOUND and len(plateaus) < len(elements) + 2:
         levels = Levels(path, (), dict.fromkeys(elements, Absence(MAYBE_L2, Status.NOT_FOUND)))
     return Outcome(knowledge=levels, series=(latency_curve(elements[0], sweep, traces),))

@@ -197,7 +197,7 @@ class MixRunner:
         if not body.uses_links:
             warps = grid.blocks * mix.block_size // WARP_SIZE
             size = mix.footprint if body.spread else max(body.counter_stride, 1) * warps
-            if size > self.arena.size:
+            if self._links is not None or size > self.arena.size:
                 self._finish()
             self._links = None
             return Operands(self.arena.reserve(size), mix.footprint // body.spread if body.spread else 0)
