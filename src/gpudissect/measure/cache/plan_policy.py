@@ -272,7 +272,8 @@ class _PolicyTest:
             resolution = 3 * sqrt((self.ways - 1) / victims.ways.size) / self.ways  # three standard errors
             caveat = f"{victims.ways.size} victims: every way has the same share to within {resolution:.1%}"
             return self._found(Policy(PolicyKind.RANDOM), caveat)
-        caveat = f"of {victims.ways.size} victims; ways numbered in the order in which they are filled"
+        count, numbering = victims.ways.size, "ways numbered in the order in which they are filled"
+        caveat = f"of {count} victims, none of which depends on the one before, as in a fixed order; {numbering}"
         return self._found(Policy(PolicyKind.WEIGHTED, tuple(fit.weights.tolist())), caveat)
 
     def _victims(self, set_number: int, misread: float) -> Ask[Victims | None]:
