@@ -153,6 +153,12 @@ def test_what_cannot_be_exported(error_of, tmp_path, monkeypatch, arguments, fac
     assert fact in error and "\x1b" not in error
 
 
+def test_a_wrong_name_of_a_card_is_known_before_the_page_is_written(error_of, tmp_path):
+    page = tmp_path / "page.html"
+    error_of("show", H200, "--html", page, "--card", tmp_path / "card.html")
+    assert not page.exists()
+
+
 def test_a_failed_export_keeps_the_file(error_of, tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text("mine")

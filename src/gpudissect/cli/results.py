@@ -39,20 +39,22 @@ def show(
     from gpudissect.results.files import check_apart, check_card, check_writable, load
 
     if html is not None:
-        from gpudissect.views.page.result import result_page
-
         if len(files) > 1:
             raise UsageError(f"--html takes one result, got {len(files)}; compare --html puts several side by side")
         _check_page(html, files)
+    if card is not None:
+        if len(files) > 1:
+            raise UsageError(f"--card takes one result, got {len(files)}")
+        check_apart(card, [*files, *filter(None, [html])])
+        check_writable(card)
+        check_card(card)
+    if html is not None:
+        from gpudissect.views.page.result import result_page
+
         write_file(html, result_page(load(files[0])).encode())
     if card is not None:
         from gpudissect.views.card import card_file
 
-        if len(files) > 1:
-            raise UsageError(f"--card takes one result, got {len(files)}")
-        check_apart(card, files)
-        check_writable(card)
-        check_card(card)
         write_file(card, card_file(load(files[0]), card.suffix))
     if (html is None and card is None) or as_json:
         results = [load(path) for path in files]
