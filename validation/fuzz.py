@@ -84,17 +84,19 @@ def work(seed: int, numbers: list[int]) -> None:
         run_here([*words, "-d", "sim:gtx980"])  # compiles; not timed
     run_here(["explain", str(PROFILE), "--machine", str(RESULT)])
     limit = LIMIT_BYTES + _data_bytes()  # what compiling reserved is not the input's
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    unlimited = resource.getrlimit(resource.RLIMIT_DATA)
     home = os.getcwd()
     for number in numbers:
         with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
             os.chdir(folder)
             kind, words, rng = prepare(seed, number)
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, unlimited[1]))
             print(json.dumps({"number": number, "kind": kind, "words": shown(words)}), file=reports, flush=True)
             faulthandler.dump_traceback_later(LIMIT_S, exit=True)
             begin = time.monotonic()
             code, error = run_interrupted(words, rng) if kind == "signal" else run_here(words)
             faulthandler.cancel_dump_traceback_later()
+            resource.setrlimit(resource.RLIMIT_DATA, unlimited)  # making an input may take more
             seconds = time.monotonic() - begin
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
             wrong = problem(code, error) or (f"{peak >> 20} MiB" if peak > LIMIT_BYTES else "")
