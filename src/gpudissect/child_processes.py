@@ -28,6 +28,13 @@ _REMOVAL_ATTEMPTS, _REMOVAL_PAUSE_S = 20, 0.01  # a process that is being killed
 _LOCK_S = 1.0
 
 _lock = threading.Lock()
+
+
+def usable_cores() -> int:
+    """CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 _groups = set[int]()
 _folders = set[str]()
 

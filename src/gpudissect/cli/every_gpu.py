@@ -48,8 +48,7 @@ class Job:
         return outcome.result, [*filter(None, [outcome.error]), *outcome.save(*map(self._named, self.outputs))]
 
     def _named(self, path: Path | None) -> Path | None:
-        is_named = path is not None and self.suffix
-        return path.with_name(f"{path.stem}.{self.suffix}{path.suffix}") if path is not None and is_named else path
+        return path and path.with_name(".".join(filter(None, (path.stem, self.suffix))) + path.suffix)
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,8 @@ def run_at_once(jobs: Sequence[Job], progress: Progress, held: Set[int]) -> tupl
     steps: dict[Connection, _Step] = {}
     is_stopped = False
     while open_pipes := [receiver for receiver in children if receiver not in ends]:
-        for receiver in map(_as_connection, wait(open_pipes, WAIT_S)):
+        wait(open_pipes, WAIT_S)
+        for receiver in filter(Connection.poll, open_pipes):
             message = _receive(receiver)
             if isinstance(message, _Step):
                 steps[receiver] = message
@@ -109,11 +109,6 @@ def run_at_once(jobs: Sequence[Job], progress: Progress, held: Set[int]) -> tupl
         process.join()
     every = [ends[receiver] for receiver in children]
     return [each for end in every for each in end.results], [each for end in every for each in end.errors]
-
-
-def _as_connection(ready: object) -> Connection:
-    assert isinstance(ready, Connection)
-    return ready
 
 
 def _receive(receiver: Connection) -> _Step | _End | None:

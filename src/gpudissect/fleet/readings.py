@@ -8,6 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpudissect.child_processes import usable_cores
 from gpudissect.errors import UsageError
 from gpudissect.results.compare import MIN_CONFIDENCE, Key
 from gpudissect.results.files import load
@@ -83,7 +84,7 @@ def _read_all(files: Sequence[Path]) -> Iterator[Run | str]:
     if len(files) < MIN_PARALLEL_FILES:
         yield from map(_read, files)
         return
-    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as workers:
+    with ProcessPoolExecutor(usable_cores()) as workers:
         yield from workers.map(_read, files, chunksize=16)
 
 

@@ -41,7 +41,7 @@ class Precompiler:
         self._compiling: set[Code] = set()
         self._processes: list[subprocess.Popen[str]] = []
         self._started = 0  # threads, each with a process
-        self._follow: tuple[Code, ...] | None = None  # what is compiled after the first that are missing
+        self._is_survey = False  # whether `SURVEY` was added
 
     def start(self, codes: Iterable[Code]) -> None:
         """Begin to compile those that are missing, before all others."""
@@ -74,10 +74,11 @@ class Precompiler:
 
     def _rest(self) -> tuple[Code, ...]:
         """What a survey needs besides, the first time."""
-        if self._follow is None:
-            self._follow = tuple(tuple(code) for code in json.loads(SURVEY.read_text(encoding="utf-8")))
-            return tuple(code for code in self._follow if not self._compiler.has(*code))
-        return ()
+        if self._is_survey:
+            return ()
+        self._is_survey = True
+        listed = map(tuple, json.loads(SURVEY.read_text(encoding="utf-8")))
+        return tuple(code for code in listed if not self._compiler.has(*code))
 
     def _work(self) -> None:
         """Let a process compile one kernel after the other until none is left."""

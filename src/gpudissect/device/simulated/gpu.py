@@ -1,12 +1,12 @@
 """`SimulatedGpu`: a device with a known memory hierarchy, so that inference can be compared with the truth."""
 
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import MappingProxyType
 
 from gpudissect import __version__
+from gpudissect.child_processes import usable_cores
 from gpudissect.device.base import Device
 from gpudissect.device.simulated import precompile
 from gpudissect.device.simulated.memory import Memory, region, seeds
@@ -82,8 +82,7 @@ class SimulatedGpu(Device):
         )
         self._sms = self._make_sms(processor) if processor else None
         lines = sum(sum(cache.ways) + cache.sets for cache in hierarchy.caches.values())
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        workers = min(MAX_WORKERS, cores) if lines <= MAX_LINES_PER_WORKER else 1
+        workers = min(MAX_WORKERS, usable_cores()) if lines <= MAX_LINES_PER_WORKER else 1
         self._memories: list[Memories] = [{} for _ in range(workers)]
         others = {OTHER_PROCESSES: "1"} if self._noise.other_users else {}
         self._context = Context(device=name, clock_hz=hierarchy.clock_hz, sm=0, notes=others)

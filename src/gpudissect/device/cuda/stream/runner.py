@@ -1,7 +1,7 @@
 """Runs streams: many blocks at once, each of which reports when it began and ended.
 
 A run lasts from the start of its first block to the end of its last, on the GPU's global timer. What was read, written
-or copied is checked after every run. The GPU itself sums up the reports: of 135 000 blocks the host would for 20 ms.
+or copied is checked after every run. The GPU sums up the reports: the host took 7 s for those of a survey (H100).
 """
 
 from collections.abc import Sequence
