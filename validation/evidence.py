@@ -46,13 +46,15 @@ facts. A wider bracket agrees more easily; the table gives the brackets.
 A paper infers a structure from its data. Here that structure is simulated, and the simulated data are compared with
 the printed data. Where they differ, the simulated structure, the simulation or the paper is wrong. *As printed*: the
 paper's method gave another size or line size than the vendor or a later document states. The GPU file has the latter,
-so the simulation does not reproduce the printed value.
+so the simulation does not reproduce the printed value. Of MT22's figures 4.23 to 4.26 the data are the author's logs;
+the [plots](validation-papers.md#mt22-groler-2022) have ours beside them.
 
 The methods of Saavedra, Wong and MT22 run alone on the simulated caches, as their authors ran them: they use nothing
 that `discover` finds. `discover --method saavedra`, `wong` or `mt22` runs them on any GPU. On MC16's texture cache the
 methods of Saavedra and Wong contradict each other (s4.1, figures 4 and 5). The sets inferred in figure 7 reproduce
 figure 5, but not figure 4. Four sets of 24 lines of 128 B in sectors of 32 B reproduce both; the GPU file has them as
-the alternative.
+the alternative. `discover` finds either: the caveat of sets and ways says that a set holds 96 random addresses in
+figure 7, and 24 in the alternative. Latency of a 48 KB array falls at a stride of 128 B or 2048 B.
 
 MC16's second TLB is the clearest example. The paper counts 17 missed entries over 132 MiB and 8 more for each further
 2 MiB. It equates misses with ways, and infers one set of 17 ways and six of 8. With LRU, however, a set of n
@@ -112,7 +114,7 @@ simulated, is involved.
   `discover` reports none of these.
 - MC14: its curves, except the highest miss rate of figure 9 and the counts of figure 11.
 - HC13: its curves, except the sizes at which they become flat.
-- MT22: figures 4.5, 4.6, 4.10 to 4.13 and 4.21 to 4.26, which have no numbers in the text.
+- MT22: figures 4.10 to 4.13, which have no numbers in the text.
 - VV16: figures without numbers, four of seven percentiles of table 6.6 (they depend on the number of samples), the
   fit of the G80 with two terms.
 """

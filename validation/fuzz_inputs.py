@@ -133,7 +133,7 @@ def base(name: str) -> Any:
             content["series"] = [each for each in content["series"] if len(json.dumps(each)) < 2000][:40]
             return content
         case "hide":
-            content = json.loads((ROOT / "tests/recordings/h200-hiding.json").read_bytes())
+            content = json.loads((ROOT / "tests/results/h200-hiding.json").read_bytes())
             content["series"] = content["series"][:10]
             return content
         case "profile":

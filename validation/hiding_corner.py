@@ -18,7 +18,7 @@ import numpy as np
 from gpudissect.device.base import Device
 from gpudissect.device.kinds import open_device
 from gpudissect.device_info import DeviceInfo
-from gpudissect.measure.instructions.infer_issue import Lifetimes
+from gpudissect.measure.instructions.infer_issue import SmTotals
 from gpudissect.measure.latency_hiding.mixes import WAVES, block_sizes, footprint
 from gpudissect.workload import Access, Instruction, Mix, Step
 
@@ -78,8 +78,8 @@ def measured(device: Device) -> dict[str, object]:
     rates, ends = [], []
     for where, mix in mixes(device.info):
         (trace,) = device.run([mix])
-        lifetimes = Lifetimes(trace.begin, trace.end, trace.sm)
-        rate = lifetimes.rate_between_waves(mix.instructions) or lifetimes.attained_rate(mix.instructions)
+        totals = SmTotals.of(trace)
+        rate = totals.rate_between_waves(mix.instructions) or totals.attained_rate(mix.instructions)
         rates.append({"where": where, "alpha": mix.body[-1].count, "warps": mix.warps, "rate": round(rate, 4)})
     for name, mix in one_wave(device.info):
         (trace,) = device.run([mix])

@@ -20,7 +20,7 @@ from gpudissect.device.base import Device
 from gpudissect.device.kinds import open_device
 from gpudissect.device.simulated.costs import mix_costs
 from gpudissect.errors import UnsupportedWorkload
-from gpudissect.measure.instructions.infer_issue import Lifetimes, Occupancy
+from gpudissect.measure.instructions.infer_issue import Lifetimes, Occupancy, SmTotals
 from gpudissect.measure.latency_hiding.infer_contention import Distribution
 from gpudissect.models.base import Loop
 from gpudissect.models.evaluation import Measurement
@@ -149,7 +149,7 @@ def timeline(
     )
     trace = run_mix(gpu, mix)
     lifetimes = Lifetimes.of(trace)
-    return Timeline(lifetimes.attained_rate(mix.instructions), lifetimes.occupancy(int(trace.sm.min())))
+    return Timeline(lifetimes.totals.attained_rate(mix.instructions), lifetimes.occupancy(int(trace.sm.min())))
 
 
 @cache
@@ -206,7 +206,7 @@ def single_loads() -> tuple[SingleLoads, ...]:
         options = {"access": Access.STREAMING, "footprint": FOOTPRINT, "sampled": SAMPLED}
         mix = _loads(warps, SINGLE_LOADS // max(warps, MAX_BLOCK_WARPS), **options)
         trace = run_mix(KEPLER, mix)
-        rate = Lifetimes.of(trace).steady_rate(mix.loads)
+        rate = SmTotals.of(trace).steady_rate(mix.loads)
         gbs = float(machine.bytes_per_second("ldg_streaming", rate)) / 1e9
         latencies = Distribution(trace.latency - float(trace.overhead[0]), trace.count)
         found.append(SingleLoads(warps, gbs, latencies))
@@ -229,7 +229,7 @@ def random_bandwidth(gpu: str) -> tuple[float, ...]:
             mix = _loads(warps, LOADS // 4, access=Access.RANDOM, footprint=size)
             with suppress(UnsupportedWorkload):
                 trace = run_mix(gpu, mix)
-                rates.append(Lifetimes.of(trace).attained_rate(mix.instructions))
+                rates.append(SmTotals.of(trace).attained_rate(mix.instructions))
         best = max(rates, default=nan)
         found.append(best * machine.sms * machine.clock_hz * WARP_SIZE * 4 / 1e9)
     return tuple(found)

@@ -384,7 +384,7 @@ def _max_error(gpu: str, rule: Scheduling, waves: int) -> float:
                 access=Access.STREAMING,
                 footprint=1 << 28,
             )
-            run = scheduled(gpu, rule, mix)
+            run = scheduled(gpu, rule, mix).totals
             rate = warps * mix.instructions / run.mean_duration
             if waves > 1:
                 rate = run.rate_between_waves(mix.instructions) or run.attained_rate(mix.instructions)

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 from kinds import DOCS, Kind
+from mt22_curves import mt22_rows
 from vv16_data import TOLERANCE, Row, vv16_rows
 from written import csv_text, write_or_check
 
@@ -57,6 +58,7 @@ def rows() -> Iterator[Row]:
     yield from prefetching()
     yield from table_5()
     yield from figure_14()
+    yield from mt22_rows()
     yield from vv16_rows()
 
 

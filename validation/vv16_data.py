@@ -10,7 +10,7 @@ import vv16
 from hiding_runs import FERMI, GPUS, KEPLER, MAXWELL, measure, processor_of, run_mix, timeline
 from kinds import Kind, yes
 
-from gpudissect.measure.instructions.infer_issue import Lifetimes
+from gpudissect.measure.instructions.infer_issue import SmTotals
 from gpudissect.measure.latency_hiding.infer_contention import fit_contention
 from gpudissect.models.base import Loop
 from gpudissect.units import WARP_SIZE
@@ -102,7 +102,7 @@ def _rates(gpu: str, instruction: Instruction, stride: int) -> dict[int, float]:
         if size is not None:
             body = (Step(instruction, STEPS),)
             mix = Mix(body=body, warps=warps, block_size=size, iterations=ITERATIONS, stride=stride)
-            rates[warps] = Lifetimes.of(run_mix(gpu, mix)).attained_rate(mix.instructions)
+            rates[warps] = SmTotals.of(run_mix(gpu, mix)).attained_rate(mix.instructions)
     return rates
 
 
@@ -182,7 +182,7 @@ def _random(gpu: str, size: int) -> float:
     warps = vv16.machine(gpu).warps
     mix = Mix(body=(Step(Instruction.LDG),), warps=warps, block_size=8 * WARP_SIZE, iterations=100)
     trace = run_mix(gpu, mix, access=Access.RANDOM, footprint=size)
-    return Lifetimes.of(trace).attained_rate(mix.instructions)
+    return SmTotals.of(trace).attained_rate(mix.instructions)
 
 
 def departure_delay() -> Row:
@@ -191,7 +191,7 @@ def departure_delay() -> Row:
         body=(Step(Instruction.LDG),), warps=vv16.machine(FERMI).warps, block_size=8 * WARP_SIZE, iterations=200, sms=1
     )
     trace = run_mix(FERMI, mix, access=Access.RANDOM, footprint=256 * MIB)
-    found = 1 / (WARP_SIZE * Lifetimes.of(trace).attained_rate(mix.instructions))
+    found = 1 / (WARP_SIZE * SmTotals.of(trace).attained_rate(mix.instructions))
     what = "random words of one SM alone: cycles of a transaction"
     agrees = abs(found / 8.6 - 1) <= TOLERANCE
     return Row(Kind.ROUND_TRIP, "Fermi", what, "8.6", f"{found:.2f}", agrees, "VV16 s7.4")

@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2] / "validation"))
 
 import hiding_figures
+import mt22_curves
 import throughput
 import vv16_curves
 
@@ -117,6 +118,10 @@ def _vv16() -> dict[str, str]:
     return {f"vv16/{name}": svg for name, svg in hiding_figures.pictures()}
 
 
+def _mt22() -> dict[str, str]:
+    return {f"mt22/{name}": svg for name, svg in mt22_curves.pictures()}
+
+
 def _vv16_kernels() -> dict[str, str]:
     return {f"vv16-kernels/{name}": svg for name, svg in vv16_curves.pictures()}
 
@@ -153,6 +158,7 @@ _JOBS: Mapping[str, Callable[[], dict[str, str]]] = {
     "attributes": _attributes,
     **{gpu: partial(_measured, gpu) for gpu in GPUS},
     "throughput": _throughput,
+    "mt22": _mt22,
     "vv16": _vv16,
     "vv16-kernels": _vv16_kernels,
     "calibration": _calibration,

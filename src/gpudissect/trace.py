@@ -12,6 +12,12 @@ from numpy.typing import NDArray
 from gpudissect.workload.order import narrowed
 
 Array = NDArray[np.int64]
+FRACTION = 1 << 48
+"""Integers that stand for fractions are multiples of 1 / FRACTION."""
+LIFETIME = ("sm", "block", "begin", "end")
+"""Arrays of a mix, shape (warps,)."""
+TOTALS = ("sm", "warps", "span", "duration", "pace", "full_cycles", "full_warps")
+"""Arrays of a mix with one entry for each SM, shape (SMs,)."""
 OTHER_PROCESSES = "other_processes"  # note of a context: how many use the GPU too
 
 
@@ -89,8 +95,8 @@ class Trace:
 
     A chase has, by its timing: EACH `offsets` (n,) and `cycles` (n,), lap after lap; LAP `cycles` (laps,); COUNT
     `counts` (laps, 3). A stream has `nanoseconds` and `bytes` (runs,), and in most cases `cycles` (runs, blocks). A
-    launch has `nanoseconds` (runs,). A mix has `begin`, `end`, `sm` and `block` (warps,), and with timed single loads
-    `latency` and `count` (latencies,), `overhead` and `overflow_count` (1,).
+    launch has `nanoseconds` (runs,). A mix has `begin`, `end`, `sm` and `block` (warps,), or `totals_by_sm` (SMs,), and
+    with timed single loads `latency` and `count` (latencies,), `overhead` and `overflow_count` (1,).
     A missing array raises `KeyError` with the names that the trace has.
     """
 
@@ -138,3 +144,29 @@ class Trace:
     def overflow_count(self) -> int:
         """Number of single loads with the longest `latency` or a longer one; 0 if the trace does not have it."""
         return int(self.arrays["overflow_count"][0]) if "overflow_count" in self.arrays else 0
+
+
+def totals_by_sm(begin: Array, end: Array, sm: Array) -> dict[str, Array]:
+    """Sums over the warps of each SM, which give its rates; `begin` and `end` in cycles, shape (warps,).
+
+    By name, shape (SMs,): `sm`; `warps`; `span`, cycles from the first begin to the last end; `duration`, cycles of all
+    warps; `pace`, the sum of 1 / duration, times `FRACTION`; `full_cycles`, from the end of the last warp of the first
+    wave to the begin of the last of all, while occupancy is full, 0 if there is no such time; `full_warps`, the shares
+    of warps that ran in it, times `FRACTION`. Every warp took at least one cycle.
+    """
+    order = np.argsort(sm, kind="stable")
+    begin, end, sm = begin[order], end[order], sm[order]
+    starts = np.flatnonzero(np.diff(sm, prepend=sm[0] - 1))
+    warps = np.diff(starts, append=sm.size)
+    durations = end - begin
+    first_end, until = np.minimum.reduceat(end, starts), np.maximum.reduceat(begin, starts)
+    of_first_wave = begin < np.repeat(first_end, warps)
+    since = np.maximum.reduceat(np.where(of_first_wave, end, end.min()), starts)
+    inside = np.minimum(end, np.repeat(until, warps)) - np.maximum(begin, np.repeat(since, warps))
+    full_warps = np.add.reduceat(np.maximum(inside, 0) / durations, starts)
+    span = np.maximum.reduceat(end, starts) - np.minimum.reduceat(begin, starts)
+    paces = np.add.reduceat(1 / durations, starts)
+    pace, full_warps = (np.rint(each * FRACTION).astype(np.int64) for each in (paces, full_warps))
+    full_cycles = np.maximum(until - since, 0)
+    columns = (sm[starts], warps, span, np.add.reduceat(durations, starts), pace, full_cycles, full_warps)
+    return dict(zip(TOTALS, columns, strict=True))

@@ -10,6 +10,7 @@ from gpudissect.device.cuda.memory import MAX_ALIGNMENT, Arena
 from gpudissect.device.cuda.mix.operands import check_places, reserve_normal
 from gpudissect.device.cuda.mix.runner import MixRunner
 from gpudissect.errors import DeviceError, KernelFailed, UnsupportedWorkload
+from gpudissect.trace import totals_by_sm
 from gpudissect.workload import Access, Instruction, Step
 from gpudissect.workload.digest import digest
 from tests.support.fake_context import SMS, FakeContext, parts
@@ -156,6 +157,13 @@ def test_a_silent_mix_has_the_warps_of_its_last_wave():
     context.tamper_reports = lambda reports: reports["end"].fill(0)
     with pytest.raises(DeviceError, match="0 warps of the last wave"):
         run(context, silent)
+
+
+def test_a_mix_per_sm_has_the_sums_of_its_warps():
+    arrays = run(MixContext(), replace(ADDS, waves=3, per_sm=True)).arrays
+    warps = run(MixContext(), replace(ADDS, waves=3))
+    sums = totals_by_sm(warps.begin, warps.end, warps.sm) | {"nanoseconds": warps.nanoseconds}
+    assert {name: array.tolist() for name, array in arrays.items()} == {n: a.tolist() for n, a in sums.items()}
 
 
 def test_a_broken_chain_is_an_error():

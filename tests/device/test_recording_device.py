@@ -13,7 +13,7 @@ from gpudissect.device.recording import codec, format
 from gpudissect.device.recording.device import MAX_ITEMS, MAX_SMS, RecordedGpu, Recorder
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import KernelFailed, NotRecorded, OutOfMemory, RecordingError, UsageError
-from gpudissect.trace import Context, Trace
+from gpudissect.trace import Context, Trace, totals_by_sm
 from gpudissect.workload import (
     Bounds,
     Chase,
@@ -39,6 +39,7 @@ LAP = Chase(path=Path.SHARED, order=Explicit(np.array([8, 0, 24])), timing=Timin
 COUNT = Chase(path=Path.GLOBAL, order=Sequential(4, 32), timing=Timing.COUNT, laps=2, bounds=Bounds(1, 2, 3))
 MIX = Mix(body=(Step(Instruction.FADD),), warps=2, block_size=32, iterations=3)
 SILENT = replace(MIX, waves=5, silent=True)
+PER_SM = replace(MIX, per_sm=True)
 STREAM = Stream(path=Path.GLOBAL, transfer=Transfer.READ, footprint=4096, blocks=4, threads=32, runs=2)
 LAUNCH = Launch(method=LaunchMethod.STREAM, runs=5)
 INFO = DeviceInfo(
@@ -81,6 +82,8 @@ class FakeGpu(Device):
         if isinstance(workload, Mix):
             warps = np.arange(INFO.sm_count * workload.warps)
             arrays = {"sm": warps // workload.warps, "begin": warps, "end": warps + self.runs, "block": warps}
+            if workload.per_sm:
+                arrays = totals_by_sm(warps, warps + self.runs, arrays["sm"])
             return Trace(digest(workload), {**arrays, "nanoseconds": np.array([self.runs])}, context)
         if not isinstance(workload, Chase) or workload.timing is not Timing.EACH:
             return Trace(digest(workload), {"cycles": np.full(4, 100 + self.runs)}, context)
@@ -107,7 +110,7 @@ def record(folder: FilePath, *batches: Sequence[Workload]) -> list[Trace]:
 
 
 def test_replays_every_trace_with_its_context(folder):
-    batches = [[EACH, LAP], [PICKED], [MIX], [SILENT]]
+    batches = [[EACH, LAP], [PICKED], [MIX], [SILENT], [PER_SM]]
     recorded = record(folder, *batches)
     with RecordedGpu.open(folder) as gpu:
         replayed = [trace for batch in batches for trace in gpu.run(batch)]

@@ -9,6 +9,8 @@ from gpudissect.catalogue import load, names
 from gpudissect.device.kinds import open_device
 from gpudissect.device.simulated import Noise, SimulatedGpu
 from gpudissect.errors import DeviceError, OutOfMemory
+from gpudissect.trace import TOTALS
+from gpudissect.views.traces import RunTrace
 from gpudissect.workload import Access, Instruction, Launch, LaunchMethod, Mix, Path, Step, Stream, Transfer
 from gpudissect.workload.stream import MAX_TIMED_BLOCKS, READ_PATHS
 
@@ -52,6 +54,20 @@ def test_blocks_of_later_waves_start_when_others_have_ended():
     ends = [int(trace.end[trace.block == block].max()) for block in range(6)]
     begins = [int(trace.begin[trace.block == block].min()) for block in range(6)]
     assert begins[2] - min(ends[:2]) == 200
+
+
+def test_a_mix_per_sm_has_sums_and_is_shown_by_sm():
+    """A mean over warps of 3072 and 3073 cycles and 512 instructions, four of each."""
+    mix = replace(ADDS, per_sm=True)
+    trace = run(mix)
+    assert (
+        trace.arrays["warps"].tolist() == [8] * 16 and trace.arrays["duration"].tolist() == [4 * 3072 + 4 * 3073] * 16
+    )
+    with open_device("sim:gtx980?noise=none") as device:
+        shown = RunTrace.of(mix, trace, device.info)
+        raw = RunTrace.of(ADDS, run(ADDS), device.info)
+    assert list(shown.columns()) == list(TOTALS) and shown.to_series().columns["span"] == (3073,) * 16
+    assert "6.00 cycles per instruction of a warp" in shown.summary() and shown.summary() == raw.summary()
 
 
 def test_noise_of_a_mix_is_small_and_reproducible():

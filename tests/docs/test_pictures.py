@@ -44,5 +44,5 @@ def test_every_measured_plot_is_in_the_result(gpu):
 def test_every_page_shows_known_kinds_of_pictures():
     shown = {name for page in PAGES for name in hooks.pictures_in(page.read_text(encoding="utf-8"))}
     kinds = {name.partition("/")[0] for name in shown if "/" in name}
-    assert kinds == {"gallery", *GPUS, "throughput", "vv16", "vv16-kernels"}
+    assert kinds == {"gallery", *GPUS, "throughput", "mt22", "vv16", "vv16-kernels"}
     assert {name for name in shown if "/" not in name} == {*PICTURES, "calibration"}

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import partial
 from pathlib import Path
 
 import counters
@@ -17,7 +18,7 @@ import silicon
 import validate
 from kinds import NO, TABLES, YES, Kind, kind_of, read
 
-from gpudissect import catalogue
+from gpudissect import catalogue, workload
 from tests.support.pages import DOCS, ROOT
 
 MEASURED = re.compile(r"(VV16 |printed )?\b(measured|measurements?)\b", re.IGNORECASE)
@@ -115,6 +116,16 @@ def test_other_sets_than_mc16_concludes_miss_as_its_figure_8_counts():
     assert set(paper_data.second_tlb_misses(fitting, 65)) == {0}
 
 
+@pytest.mark.parametrize(("alternative", "addresses", "stride"), [(False, 96, 128), (True, 24, 2048)])
+def test_the_addresses_that_a_set_holds_distinguish_mc16s_figures_7_and_4(alternative, addresses, stride):
+    """The caveat that `discover` gives the sets has these numbers; latency of a 48 KB array falls at that stride."""
+    hierarchy, same_set = catalogue.load("gtx780").hierarchy(alternative), 512  # bytes: bits 7 and 8 do not change
+    hit, miss = hierarchy.routes[workload.Path.TEXTURE].latency
+    latency = partial(paper_data.mean_latency, hierarchy, workload.Path.TEXTURE)
+    assert [latency(count * same_set, same_set) for count in (addresses, addresses + 1)] == [hit, miss]
+    assert [latency(48 << 10, each) for each in (stride // 2, stride)] == [miss, hit]
+
+
 def test_the_readme_has_the_counts_of_silicon():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for gpu in silicon.GPUS:
@@ -128,7 +139,7 @@ def test_no_simulated_page_calls_its_numbers_measured(page):
     assert [match[0] for match in MEASURED.finditer(text) if not match[1]] == []
 
 
-@pytest.mark.parametrize("module", ["hiding_figures", "throughput"])
+@pytest.mark.parametrize("module", ["hiding_figures", "mt22_curves", "throughput"])
 def test_no_simulated_figure_calls_its_points_measured(module):
     """No text that the script can plot has the word."""
     tree = ast.parse((Path(hiding_figures.__file__).parent / f"{module}.py").read_text(encoding="utf-8"))

@@ -161,6 +161,31 @@ def test_tlbs():
     assert hierarchy.routes[Path.GLOBAL_L2].translated_from == 0
 
 
+def test_a_sum_of_penalties_of_which_one_is_missing_is_assumed():
+    first = found("tlb_l1", entries=16, page_size=2 * MIB)
+    second = found("tlb_l2", entries=64, page_size=2 * MIB, miss_penalty=53.0)
+    assert gpu_with(first | second).walk.penalty.assumed
+    complete = gpu_with(first | second | {"tlb_l1.miss_penalty": 6.0}).walk.penalty
+    assert (complete.value, complete.assumed) == (59, None)
+
+
+@pytest.mark.parametrize(
+    ("p5", "cold"),
+    [
+        ({"value": 734.0, "low": 731.0, "high": 737.0}, (363, 358, 368)),
+        ({"value": 440.0, "low": 437.0, "high": 443.0}, None),  # 64 to 74, and P3 - P1 is 54 to 64
+        ({"value": 300.0}, None),  # less than P4
+        (None, None),
+    ],
+)
+def test_a_walk_for_data_in_memory_costs_more_if_p5_less_p4_surely_does(p5, cold):
+    tlb = found("tlb_l1", entries=16, page_size=2 * MIB, miss_penalty=59.0)
+    brackets = {"p1": (230.0, 228.0, 232.0), "p3": (289.0, 286.0, 292.0), "p4": (371.0, 369.0, 373.0)}
+    patterns = {name: dict(zip(("value", "low", "high"), each, strict=True)) for name, each in brackets.items()}
+    entry = gpu_with(tlb | found("spectrum_global_l2", **patterns, p5=p5)).walk.cold_penalty
+    assert (entry and (entry.value, entry.low, entry.high)) == cold
+
+
 def test_missing_paths_have_a_reason():
     gpu = gpu_with({}, unsupported={"texture": "no texture units", "nonsense": "x"})
     assert gpu.unsupported[Path.TEXTURE] == "no texture units"

@@ -13,6 +13,7 @@ from gpudissect.results.build import build
 from gpudissect.results.files import load
 from gpudissect.results.model import Options
 from tests.support.driving import survey_of
+from tests.support.results import gpu_of
 
 RANDOM = {(name, what) for name in ("l1", "readonly", "texture") for what in ("max_miss_rate", "replacement_policy")}
 """With random victims chance decides how many misses there are, and whether a policy shows."""
@@ -86,6 +87,19 @@ def test_a_simulated_gpu_comes_back(name, options, tmp_path, survey_once):
     again = discover(f"sim:{file}", options)
     assert again.device.name == first.device.name
     assert differences(first, again) <= TRANSLATED | RANDOM | NOT_IN_A_FILE
+
+
+@pytest.mark.parametrize("name", ["gtx560ti", "gtx780", "840m", "v100", "h200"])
+def test_the_higher_penalty_of_walks_for_data_in_memory_comes_back(name):
+    """P5 - P4 of the spectrum; in GPUs without that field, every walk costs the same, and no field is written."""
+    options = Options(seed=1, elements=("dram", "tlb_l1", "tlb_l2", "spectrum_global_l2"))
+    truth, walk = catalogue.load(name).table.walk, gpu_of(discover(f"sim:{name}", options)).walk
+    assert walk.penalty.value == pytest.approx(truth.penalty.value, abs=1)
+    if truth.cold_penalty is None:
+        assert walk.cold_penalty is None
+    else:
+        assert walk.cold_penalty.low <= truth.cold_penalty.value <= walk.cold_penalty.high
+        assert walk.cold_penalty.value == pytest.approx(truth.cold_penalty.value, abs=2)
 
 
 def test_the_catalogues_h200_is_made_of_its_result(h200):

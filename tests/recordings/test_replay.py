@@ -75,7 +75,7 @@ def test_recording_and_result_are_of_one_card_and_name_no_host(kept, published):
     assert "host" not in kept.info.provenance and published.provenance.host is None
 
 
-@pytest.mark.parametrize("name", [*GPUS, "h200-hiding"])
+@pytest.mark.parametrize("name", [*GPUS, "h200-hiding", "h200-hiding-kinds"])
 def test_recordings_are_small(name):
     assert sum(path.stat().st_size for path in (ROOT / "tests" / "recordings" / name).iterdir()) <= MAX_BYTES
 

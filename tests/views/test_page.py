@@ -57,7 +57,7 @@ def test_every_finding_is_there_with_its_verdict_and_plots(h200, h200_page):
 
 
 def test_latency_hiding_is_answered_in_words_then_in_a_map_then_in_tables():
-    text = result_page(load(ROOT / "tests" / "recordings" / "h200-hiding.json"))
+    text = result_page(load(ROOT / "tests" / "results" / "h200-hiding.json"))
     places = [text.index(part) for part in ("How many warps hide latency", "without additions", "<figure", "<pre>")]
     assert places == sorted(places)
     assert "\\n" not in text[text.index("<pre>") : text.index("</pre>")]

@@ -44,12 +44,9 @@ def accelsim(result: Result) -> str:
     """The text of the fragment. Raises `UsageError` for a result without compute capability."""
     lookup = Lookup(result)
     device = result.device
-    lines = [f"# {clean(device.name)[:100]}: made by gpudissect export, {device.origin.value}"]
-    lines += ["# Overlay it on a whole gpgpusim.config of the same generation."]
-    lines += [
-        "# Latencies are not set: choose each so that the simulated pointer chase takes as long as the measured one."
-    ]
-    lines += [""]
+    overlay = "# Overlay it on a whole gpgpusim.config of the same generation."
+    note = "# Latencies are not set: choose each so that the simulated pointer chase takes as long as the measured one."
+    lines = [f"# {clean(device.name)[:100]}: made by gpudissect export, {device.origin.value}", overlay, note, ""]
     for option, comment in (line for part in (_chip, _sm, _caches, _latencies, _trace_config) for line in part(lookup)):
         lines += [f"# {clean(comment)[:300]}", *([option] if option else [])]
     return "\n".join(lines) + "\n"

@@ -12,7 +12,7 @@ from gpudissect.child_processes import usable_cores
 from gpudissect.errors import UsageError
 from gpudissect.results.compare import MIN_CONFIDENCE, Key
 from gpudissect.results.files import load
-from gpudissect.results.model import Finding, Result
+from gpudissect.results.model import NO_VALUE, Finding, Result
 from gpudissect.trace import OTHER_PROCESSES
 
 MIN_PARALLEL_FILES = 64
@@ -20,7 +20,6 @@ MAX_FILES = 100_000
 MAX_VALUE = 1e30  # of a reading; no GPU comes near it
 UNITS = ("B/s", "ops/s", "B/cycle", "ops/cycle", "cycles")
 ATTRIBUTES = ("bandwidth", "rate", "latency")  # of which cards of one model differ
-NO_VALUE = ("", "none", "no")
 
 
 @dataclass(frozen=True)
@@ -132,6 +131,6 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
     for name in ("driver", "power_limit", "sm_clock", "memory_clock", "throttling"):
         if text := getattr(origin, name):
             yield {"sm_clock": "SM clock setting"}.get(name, name.replace("_", " ")), text.removesuffix(" at the start")
-    for name, texts in result.conditions.notes.items():
-        if name in ("throttling", OTHER_PROCESSES) and (given := [text for text in texts if text not in NO_VALUE]):
+    for name in ("throttling", OTHER_PROCESSES):
+        if given := [text for text in result.conditions.notes.get(name, ()) if text.lower() not in NO_VALUE]:
             yield f"{name.replace('_', ' ')} while measuring", "; ".join(given)

@@ -11,7 +11,7 @@ from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
 from gpudissect.measure.infer_doubts import Agreement, contradictions, path_agreements
 from gpudissect.results.compare import Outcome, Row, common_keys, compare, letter
-from gpudissect.results.model import Finding, Result
+from gpudissect.results.model import NO_VALUE, Finding, Result
 from gpudissect.results.verdict import Verdict
 from gpudissect.trace import OTHER_PROCESSES
 
@@ -27,7 +27,6 @@ _WIDE_BRACKETS = (
     ("atomg", "latency"),  # from near words to far ones
 )
 _SELECTION = {"discover": "only", "hide": "access"}  # options that restrict a command to some elements
-_NOTHING = ("", "none", "no", "0")
 
 
 class Weight(StrEnum):
@@ -85,10 +84,10 @@ def _check_run(result: Result) -> Iterator[Concern]:
     for failure in result.failures[:MAX_LISTED]:
         what = f"the experiment {failure.experiment} failed: {failure.reason}"
         yield _unstable(what, "run again with --record; if it fails again, send the recording")
-    if reasons := [text for text in notes.get("throttling", ()) if text.lower() not in _NOTHING]:
+    if reasons := [text for text in notes.get("throttling", ()) if text.lower() not in NO_VALUE]:
         advice = "let the GPU cool, or lock its clock below the limit (nvidia-smi -lgc), then run again"
         yield _unstable(f"the GPU was throttled: {'; '.join(reasons)}", advice)
-    if processes := [text for text in notes.get(OTHER_PROCESSES, ()) if text.lower() not in _NOTHING]:
+    if processes := [text for text in notes.get(OTHER_PROCESSES, ()) if text.lower() not in NO_VALUE]:
         yield _unstable(f"other processes used the GPU: {'; '.join(processes)}", "run when the GPU is free")
     if result.options.quick:
         yield _note("quick run: long experiments were skipped", f"run {command} without --quick")

@@ -15,6 +15,8 @@ from gpudissect.vocabulary import HIDING
 
 SCHEMA = "gpudissect/2"
 NUMBERS_PER_LINE = 16
+NO_VALUE = ("", "none", "no", "0")
+"""Texts of a condition that state nothing, in lower case."""
 _NUMBER = r"(?:-?\d[\d.eE+-]*|null)"
 _LONG_LISTS = re.compile(rf"(?<=\[)\n( +){_NUMBER}(?:,\n +{_NUMBER}){{2,}}(?=\n +\])")
 

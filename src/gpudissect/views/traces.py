@@ -20,7 +20,7 @@ from gpudissect.results.evidence.shapes import make_series
 from gpudissect.results.files import check_ending, write_bytes
 from gpudissect.results.model import Series
 from gpudissect.results.text import provenance, quantity
-from gpudissect.trace import Trace
+from gpudissect.trace import LIFETIME, TOTALS, Trace, totals_by_sm
 from gpudissect.units import WARP_SIZE, cycles_to_ns
 from gpudissect.workload import Chase, Explicit, Launch, Mix, Stream, Timing, Workload
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "gpudissect-trace/2"
 MAX_POINTS = 3000  # of a plot
-_UNITS = {"nanoseconds": "ns", "offset": "B", "bandwidth": "B/s", "begin": "cycles", "end": "cycles"}
+_UNITS = {"nanoseconds": "ns", "offset": "B", "bandwidth": "B/s", "begin": "cycles", "end": "cycles", "span": "cycles"}
 Columns = dict[str, NDArray[np.int64]]
 
 
@@ -48,10 +48,10 @@ class RunTrace(Trace):
         return RunTrace(trace.workload, trace.arrays, trace.context, request, info)
 
     def columns(self) -> Columns:
-        """Columns of equal length: each lap or access of a chase, run of a stream or launch, warp of a mix."""
+        """Columns of equal length: each lap or access of a chase, run of a stream or launch, warp or SM of a mix."""
         request = self.request
         if isinstance(request, Mix):
-            return {"sm": self.sm, "block": self.block, "begin": self.begin, "end": self.end}
+            return {name: self.arrays[name] for name in (TOTALS if request.per_sm else LIFETIME)}
         if isinstance(request, Chase):
             return self._chase_columns(request)
         columns = {"run": np.arange(self.nanoseconds.size), "nanoseconds": self.nanoseconds}
@@ -87,6 +87,8 @@ class RunTrace(Trace):
         if isinstance(request, Stream):
             rate = columns["bytes"] / np.maximum(columns["nanoseconds"], 1) * 1e9
             return self._series("bandwidth against run", run=columns["run"], bandwidth=rate)
+        if isinstance(request, Mix) and request.per_sm:
+            return self._series("span against SM", sm=columns["sm"], span=columns["span"])
         if isinstance(request, Mix):
             begin, end = (columns[name] - columns["begin"].min() for name in ("begin", "end"))
             return self._series("lifetime of each warp, against warp", warp=np.arange(begin.size), begin=begin, end=end)
@@ -166,13 +168,11 @@ def _summarize_chase(chase: Chase, trace: Trace) -> str:
 
 
 def _summarize_mix(mix: Mix, trace: Trace) -> str:
-    cycles = float(np.median(trace.end - trace.begin)) / mix.instructions
-    rates = []
-    for sm in np.unique(trace.sm):
-        warps = trace.sm == sm
-        duration = max(1, int(trace.end[warps].max() - trace.begin[warps].min()))
-        rates.append(WARP_SIZE * mix.instructions * int(warps.sum()) / duration)
-    shape = f"{_count(mix.warps, 'warp')} per SM, {_count(mix.ilp, 'chain')} each, on {_count(len(rates), 'SM')}"
+    arrays = trace.arrays if mix.per_sm else totals_by_sm(trace.begin, np.maximum(trace.end, trace.begin + 1), trace.sm)
+    warps, spans = arrays["warps"], np.maximum(arrays["span"], 1)
+    cycles = float(arrays["duration"].sum() / max(1, warps.sum())) / mix.instructions
+    rates = WARP_SIZE * mix.instructions * warps / spans
+    shape = f"{_count(mix.warps, 'warp')} per SM, {_count(mix.ilp, 'chain')} each, on {_count(rates.size, 'SM')}"
     return f"{shape}: {cycles:.2f} cycles per instruction of a warp, {np.median(rates):.4g} operations per cycle and SM"
 
 

@@ -141,6 +141,8 @@ class Mix:
         source_registers: numbers of the three registers that each multiply-add reads, whatever wrote them: no chains.
             Empty for chains.
         silent: blocks store nothing when they end, except those of the last wave: the trace has only these.
+        per_sm: the trace has sums over the warps of each SM (`gpudissect.trace.totals_by_sm`) and `nanoseconds`, not
+            the warps themselves.
 
     Raises `WorkloadError` for parameters that no GPU supports.
     """
@@ -161,6 +163,7 @@ class Mix:
     sampled: int = 0
     source_registers: tuple[int, ...] = ()
     silent: bool = False
+    per_sm: bool = False
 
     def __post_init__(self) -> None:
         convert_whole_numbers(self)

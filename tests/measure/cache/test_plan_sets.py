@@ -156,6 +156,34 @@ def test_published_structures(gpu_with, cache):
     assert found == truth
 
 
+XOR_ABOVE = Index(IndexKind.XOR, masks=(1 << 7 | 1 << 9, 1 << 8 | 1 << 10))
+
+
+@pytest.mark.parametrize(
+    ("cache", "line", "ways", "fit"),
+    [
+        (Cache((96,) * 4, 32, 32, bits(7, 2), LRU), 128, 96, 24),  # the texture cache of Kepler, MC16 figure 7
+        (Cache((16,) * 4, 32, 32, XOR_ABOVE, LRU), 128, 16, 4),
+        (Cache((8,) * 3, 64, 64, Index(IndexKind.MODULO, granule=128), LRU), 128, 8, 4),
+        (Cache((24,) * 4, 128, 32, bits(7, 2), LRU), None, 24, None),  # the same as MC16 figure 4 shows it
+        (Cache((6,) * 4, 32, 32, bits(7, 2), LRU), None, 6, None),  # no whole number of lines of 128 B
+        (Cache((128,) * 4, 32, 32, bits(11, 2), LRU), None, 128, None),  # no line has 64 sectors
+        (Cache((64,), 32, 32, bits(5, 0), LRU), None, 64, None),
+    ],
+)
+def test_what_distinguishes_lines_from_sectors_of_larger_ones(gpu_with, cache, line, ways, fit):
+    known = {"line.l1": Lines(cache.line, None), "capacity.l1": fitting_bytes(cache)}
+    found = estimates(gpu_with(cache, plain_l2()), ["sets.l1"], known=known)
+    assert found["l1", "ways"].value == ways
+    caveats = [found["l1", name].caveats for name in ("sets", "ways")]
+    if line is None:
+        assert not any("sectors" in text for texts in caveats for text in texts)
+        return
+    same = f"lines of {line} B in sectors of {cache.line} B may have the same index"
+    text = f"{same}, but a set of them would hold {fit} random addresses; {ways} were found to fit"
+    assert all(text in texts for texts in caveats)
+
+
 @pytest.mark.parametrize(
     "index",
     [

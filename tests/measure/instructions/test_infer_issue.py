@@ -48,16 +48,17 @@ def test_occupancy_against_time() -> None:
 
 
 def test_each_sm_has_a_clock_of_its_own() -> None:
-    assert TWO_SMS.spans.tolist() == [100, 200] and TWO_SMS.warps.tolist() == [3, 1]
-    assert TWO_SMS.imbalance == pytest.approx(200 / 150)
-    assert TWO_SMS.mean_duration == 100.0
-    assert TWO_SMS.overall_rate(10) == pytest.approx(10 * 2 / 200)
-    assert TWO_SMS.attained_rate(10) == pytest.approx((30 / 100 + 10 / 200) / 2)
+    totals = TWO_SMS.totals
+    assert totals.spans.tolist() == [100, 200] and totals.warps.tolist() == [3, 1]
+    assert totals.imbalance == pytest.approx(200 / 150)
+    assert totals.mean_duration == 100.0
+    assert totals.overall_rate(10) == pytest.approx(10 * 2 / 200)
+    assert totals.attained_rate(10) == pytest.approx((30 / 100 + 10 / 200) / 2)
 
 
 @given(st.integers(1, 64), st.integers(1, 8), st.floats(1.0, 1e4))
 def test_all_rates_of_equal_warps_agree(warps: int, sms: int, work: float) -> None:
-    equal = lifetimes(*((5 * sm, 5 * sm + 400, sm) for sm in range(sms) for _ in range(warps)))
+    equal = lifetimes(*((5 * sm, 5 * sm + 400, sm) for sm in range(sms) for _ in range(warps))).totals
     assert equal.rate_uncertainty == pytest.approx(0.0, abs=1e-9)
     for rate in (equal.overall_rate(work), equal.attained_rate(work), equal.steady_rate(work)):
         assert rate == pytest.approx(warps * work / 400)
@@ -70,9 +71,9 @@ def test_waves_of_warps_that_are_served_in_order(served: int) -> None:
     resident, total = 8, 80
     end = [100 * (n // served + 1) for n in range(total)]
     begin = [0 if n < resident else end[n - resident] for n in range(total)]
-    waves = lifetimes(*zip(begin, end, [0] * total, strict=True))
+    waves = lifetimes(*zip(begin, end, [0] * total, strict=True)).totals
     assert waves.rate_between_waves(50.0) == pytest.approx(served * 50 / 100, rel=0.06)
-    first = lifetimes(*((0, b, 0) for b in end[:resident]))
+    first = lifetimes(*((0, b, 0) for b in end[:resident])).totals
     if served < resident:
         assert first.rate_uncertainty > 0.05 and first.steady_rate(50.0) > 1.05 * served * 50 / 100, "hence waves"
 
@@ -84,17 +85,17 @@ def test_median_duration() -> None:
 
 
 def test_issue_rate_from_the_first_begin_to_the_last_end_of_each_sm() -> None:
-    found = issue_rate(equal_warps(97, sms=3), 3200)  # the last begins 3 cycles after the first
+    found = issue_rate(equal_warps(97, sms=3).totals, 3200)  # the last begins 3 cycles after the first
     assert found.rate == found.low == found.high == 4 * 3200 / 100
-    assert issue_rate(equal_warps(97), 3200, idle=20).high == 4 * 3200 / 80
+    assert issue_rate(equal_warps(97).totals, 3200, idle=20).high == 4 * 3200 / 80
 
 
 def test_the_difference_of_two_mixes_cancels_the_cost_of_loops() -> None:
-    found = issue_rate_difference(equal_warps(4 * 500 + 77), equal_warps(4 * 100 + 77), 400 * 32)
+    found = issue_rate_difference(equal_warps(4 * 500 + 77).totals, equal_warps(4 * 100 + 77).totals, 400 * 32)
     assert found is not None and found.rate == pytest.approx(4 * 400 * 32 / 1600)
-    assert issue_rate_difference(equal_warps(100), equal_warps(100), 32) is None
+    assert issue_rate_difference(equal_warps(100).totals, equal_warps(100).totals, 32) is None
     with pytest.raises(ValueError, match="4 and 2 warps"):
-        issue_rate_difference(equal_warps(10), equal_warps(5, count=2), 1)
+        issue_rate_difference(equal_warps(10).totals, equal_warps(5, count=2).totals, 1)
 
 
 def runs_of(latencies, waits=(0, 30, 90)) -> list[Lifetimes]:
@@ -146,3 +147,30 @@ def test_the_best_share_belongs_to_the_warps_that_reached_it() -> None:
     assert (found.warps, found.best, found.nearest) == (None, 0.9, 32)
     with pytest.raises(ValueError, match="need rates"):
         warps_needed({}, 1, 0.9)
+
+
+def rate_by_definition(lifetimes: Lifetimes) -> float | None:
+    """What `SmTotals.rate_between_waves` is, SM by SM."""
+    rates = []
+    for sm in np.unique(lifetimes.sm):
+        begin, end = lifetimes.begin[lifetimes.sm == sm], lifetimes.end[lifetimes.sm == sm]
+        since, until = end[begin < end.min()].max(), begin.max()
+        if until <= since:
+            return None
+        inside = np.clip(np.minimum(end, until) - np.maximum(begin, since), 0, None)
+        rates.append(float((inside / (end - begin)).sum()) / float(until - since))
+    return float(np.mean(rates))
+
+
+WARPS = st.tuples(st.integers(0, 900), st.integers(1, 300), st.integers(0, 3))
+
+
+@given(st.lists(WARPS, min_size=1, max_size=60))
+def test_totals_are_those_of_the_warps(warps: list[tuple[int, int, int]]) -> None:
+    each = lifetimes(*((begin, begin + cycles, sm) for begin, cycles, sm in warps))
+    totals, own = each.totals, [each.sm == sm for sm in np.unique(each.sm)]
+    assert totals.spans.tolist() == [each.end[one].max() - each.begin[one].min() for one in own]
+    assert totals.warps.tolist() == [one.sum() for one in own]
+    assert totals.mean_duration == pytest.approx((each.end - each.begin).mean())
+    assert totals.steady_rate(7.0) == pytest.approx(7 * (1 / (each.end - each.begin)).sum() / len(own))
+    assert totals.rate_between_waves(1.0) == pytest.approx(rate_by_definition(each))

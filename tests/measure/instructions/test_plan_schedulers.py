@@ -12,7 +12,7 @@ from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
 from gpudissect.measure.infer_confidence import SCHEDULERS, UNTRIED
-from gpudissect.measure.instructions.infer_issue import Lifetimes
+from gpudissect.measure.instructions.infer_issue import SmTotals
 from gpudissect.measure.instructions.instructions import in_warps
 from gpudissect.measure.instructions.plan_rate import FIRST_REPETITION
 from gpudissect.measure.instructions.plan_schedulers import INSTRUCTIONS
@@ -107,6 +107,6 @@ def test_warps_of_real_cards_run_in_rounds_of_four(name):
             for warps in (8, 9, 10, 11, 12)
         ]
     with RecordedGpu.open(RECORDINGS / name) as gpu:
-        spans = [float(np.median(Lifetimes.of(trace).spans)) for trace in gpu.run(mixes)]
+        spans = [float(np.median(SmTotals.of(trace).spans)) for trace in gpu.run(mixes)]
     assert spans[1:] == pytest.approx([spans[-1]] * 4, rel=0.005)
     assert spans[1] / spans[0] == pytest.approx(1.41, abs=0.01)

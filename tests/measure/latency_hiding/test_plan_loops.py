@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import pytest
 
 from gpudissect.device.kinds import open_device
@@ -68,13 +69,17 @@ def test_the_cusp_of_maxwell(quick_gtx980: Outcome) -> None:
 
 
 def test_contention_of_maxwell(quick_gtx980: Outcome) -> None:
-    """VV16 table 6.5."""
-    with open_device("sim:gtx980") as device:
-        known, bench = Known({"loops.hiding": quick_gtx980.knowledge}), Bench(device.info, quick=True)
-        contention = outcome(contention_plan(STREAMING, bench, known), device)
-    found = by_attribute(contention)
-    base, ceiling = found["contention_base"], found["contention_ceiling"]
-    assert base.value == pytest.approx(372, rel=0.04) and base.low <= 372 <= base.high
+    """VV16 table 6.5; the base varies by 1 % from seed to seed, so their median is compared."""
+    bases = []
+    for seed in (1, 2, 3):
+        with open_device(f"sim:gtx980?seed={seed}") as device:
+            loops, bench = run_loops(f"gtx980?seed={seed}"), Bench(device.info, quick=True)
+            contention = outcome(contention_plan(STREAMING, bench, Known({"loops.hiding": loops.knowledge})), device)
+        found = by_attribute(contention)
+        bases.append(found["contention_base"])
+    ceiling = found["contention_ceiling"]
+    assert np.median([base.value for base in bases]) == pytest.approx(372, rel=0.04)
+    assert all(base.low <= 372 <= base.high for base in bases)
     assert ceiling.value == pytest.approx(221e9, rel=0.03) and ceiling.low <= 221e9 <= ceiling.high
     assert by_attribute(quick_gtx980)["read_bandwidth"].value <= ceiling.low
     assert ceiling.high <= peak_bandwidth(bench.info).rate

@@ -27,7 +27,7 @@ from gpudissect.device.recording.codec import Data, Entry
 from gpudissect.device.recording.format import Recording, Writer, read
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import GpudissectError, NotRecorded, RecordingError, UsageError
-from gpudissect.trace import Array, Context, Trace
+from gpudissect.trace import LIFETIME, TOTALS, Array, Context, Trace
 from gpudissect.units import as_text
 from gpudissect.workload import Chase, Launch, Mix, Stream, Timing, Workload
 from gpudissect.workload.digest import (
@@ -277,8 +277,11 @@ def array_shapes(workload: Workload, sm_count: int) -> Mapping[str, Shape]:
         case Launch():
             return {"nanoseconds": (workload.runs,)}
         case Mix():
-            warps: Shape = ((workload.sms or sm_count) * workload.warps * workload.waves,)
-            shapes = dict.fromkeys(("begin", "end", "sm", "block"), warps) | {"nanoseconds": (1,)}
+            sms = workload.sms or sm_count
+            warps: Shape = (sms * workload.warps * workload.waves,)
+            each: dict[str, Shape] = dict.fromkeys(TOTALS, (sms,))
+            each = each if workload.per_sm else dict.fromkeys(LIFETIME, warps)
+            shapes = each | {"nanoseconds": (1,)}
             if workload.sampled:
                 shapes |= dict.fromkeys(SHORTER, (MAX_LATENCIES,)) | {"overhead": (1,), "overflow_count": (1,)}
             return shapes

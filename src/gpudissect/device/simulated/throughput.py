@@ -16,7 +16,7 @@ from gpudissect.errors import DeviceError, OutOfMemory, UnsupportedWorkload
 from gpudissect.simulation.cache.geometry import Hierarchy
 from gpudissect.simulation.sm.description import Launches, Pipe, Processor
 from gpudissect.simulation.sm.engine import MIN_ITERATIONS, Cost, Job, Queue, Run, run_long
-from gpudissect.trace import Array
+from gpudissect.trace import Array, totals_by_sm
 from gpudissect.units import WARP_SIZE, format_bytes
 from gpudissect.workload import Clock, Instruction, Launch, LaunchMethod, Mix, Path, Stream, Transfer
 from gpudissect.workload.chase import MAX_RECORDS
@@ -108,14 +108,13 @@ class SimulatedSms:
         begins = rng.integers(0, MAX_CLOCK_OFFSET, size=(sms, 1)) + run.begin
         ends = np.rint(begins + durations).astype(np.int64)
         span = float((ends.max(axis=1) - begins.min(axis=1)).max())
-        numbers = np.repeat(np.arange(blocks), per_block)
-        arrays = {
-            "begin": begins.ravel(),
-            "end": ends.ravel(),
-            "sm": np.repeat(np.arange(sms), run.begin.size),
-            "block": (numbers * sms + np.arange(sms)[:, None]).ravel(),
-            "nanoseconds": np.array([round(span / processor.clock_hz * 1e9)], dtype=np.int64),
-        }
+        sm = np.repeat(np.arange(sms), run.begin.size)
+        if mix.per_sm:
+            arrays = totals_by_sm(begins.ravel(), ends.ravel(), sm)
+        else:
+            numbers = (np.repeat(np.arange(blocks), per_block) * sms + np.arange(sms)[:, None]).ravel()
+            arrays = {"begin": begins.ravel(), "end": ends.ravel(), "sm": sm, "block": numbers}
+        arrays["nanoseconds"] = np.array([round(span / processor.clock_hz * 1e9)], dtype=np.int64)
         if mix.sampled:
             latency = np.flatnonzero(run.samples)
             arrays |= {"latency": latency, "count": run.samples[latency], "overhead": np.zeros(1, dtype=np.int64)}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gpudissect.catalogue.arrays import MAX_WAYS
 from gpudissect.exports.gpu.chip import REQUIRED
 from gpudissect.exports.gpu.geometry import Entries, geometry, scaled_to, usual_ways
-from gpudissect.exports.readings import MAX_COUNT, Entry, Readings, assumed, sourced
+from gpudissect.exports.readings import MAX_COUNT, Entry, Readings, assumed, round_cycles, sourced
 from gpudissect.simulation.cache.check import MAX_PARTITIONS
 from gpudissect.simulation.cache.geometry import PARTITION_COUNT
 from gpudissect.units import KIB, MIB
@@ -15,6 +15,7 @@ from gpudissect.vocabulary import CACHES, PATHS, TLBS
 PRIVATE = tuple(element for element in CACHES if element != "l2")
 PATH_OF = {element: path for path, elements in PATHS.items() for element in elements}
 VIEWED = ("capacity", "line_size", "fetch_granularity", "sets", "count_per_sm")
+PENALTY_PATTERNS = ("p1", "p3", "p4", "p5")  # of the latency spectrum
 MAX_SECTORS = 32  # of a line
 MAX_LINE = 1 << 16  # bytes
 MAX_COPIES = 64
@@ -90,7 +91,7 @@ def tlbs(readings: Readings) -> tuple[dict[str, Entries], Entries]:
         if previous is not None and penalty is not None:
             levels[previous]["penalty"] = penalty
         penalty = _penalty(readings, level, penalty)
-    return levels, {} if penalty is None else {"penalty": penalty}
+    return levels, {} if penalty is None else {"penalty": penalty} | _cold_penalty(readings)
 
 
 def prefetch(readings: Readings) -> Entries:
@@ -267,4 +268,20 @@ def _penalty(readings: Readings, level: str, previous: Entry | None) -> Entry:
         return found or assumed(0, "not found")
     if found is None:
         return assumed(previous["value"], "not found; as much as a miss in the level before")
-    return readings.sum(previous["value"], found["value"], f"miss_penalty of {level} and of the levels before")
+    total = readings.sum(previous["value"], found["value"], f"miss_penalty of {level} and of the levels before")
+    if "assumed" in previous:
+        return assumed(total["value"], f"miss_penalty of {level}; that of a level before was not found")
+    return total
+
+
+def _cold_penalty(readings: Readings) -> Entries:
+    """Cycles of a page walk if memory serves the data, P5 - P4; empty unless that is surely more than P3 - P1."""
+    found = readings.entries("spectrum_global_l2", PENALTY_PATTERNS).values()
+    if len(found) < len(PENALTY_PATTERNS):
+        return {}
+    p1, p3, p4, p5 = ({"low": entry["value"], "high": entry["value"]} | entry for entry in found)
+    low, high = round_cycles(p5["low"] - p4["high"]), round_cycles(p5["high"] - p4["low"])
+    if low <= max(0, p3["high"] - p1["low"]):
+        return {}
+    value, note = round_cycles(p5["value"] - p4["value"]), "P5 - P4 of the latency spectrum"
+    return {"cold_penalty": sourced(value, readings.source, low=low, high=high, note=note)}

@@ -36,16 +36,12 @@ def chip(readings: Readings) -> dict[str, Entry]:
     """The table ``[chip]``."""
     device, stated = readings.result.device, readings.stated_source
     capability = device.facts.get("compute_capability")
-    has_capability = isinstance(capability, str) and capability.strip()
-    entries = {
-        "compute_capability": sourced(line(capability, 20), stated)
-        if has_capability
-        else assumed("unknown", "not stated"),
-        "sm_count": sourced(device.sm_count, stated)
-        if 1 <= device.sm_count <= MAX_COUNTED
-        else assumed(1, "not stated; one taken"),
-        "clock_hz": _clock(readings),
-    }
+    entries = {"compute_capability": assumed("unknown", "not stated"), "sm_count": assumed(1, "not stated; one taken")}
+    if isinstance(capability, str) and capability.strip():
+        entries["compute_capability"] = sourced(line(capability, 20), stated)
+    if 1 <= device.sm_count <= MAX_COUNTED:
+        entries["sm_count"] = sourced(device.sm_count, stated)
+    entries["clock_hz"] = _clock(readings)
     for name, value in REQUIRED.items():
         fact = readings.fact(name)
         entries[name] = assumed(value, "not stated") if fact is None else sourced(fact, stated)

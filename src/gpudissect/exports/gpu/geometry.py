@@ -17,12 +17,11 @@ from gpudissect.catalogue.arrays import MAX_LINES, MAX_WAYS, IndexTable, PolicyT
 from gpudissect.catalogue.build import index_of
 from gpudissect.errors import UsageError
 from gpudissect.exports.readings import Entry, Readings, assumed, line, sourced
-from gpudissect.simulation.cache.geometry import PolicyKind
+from gpudissect.simulation.cache.geometry import ROOM_POLICIES, PolicyKind
 from gpudissect.simulation.cache.index import set_numbers
 from gpudissect.vocabulary import TLBS
 
 MIN_WAYS, USUAL_WAYS = 4, 16  # of an assumed structure
-ROOM_POLICIES = ("lru", "fifo")  # of caches with more tags than data, as they are simulated
 MAX_MAPPED_LINES = 1 << 16  # of unequal sets, that an index table may list
 MAX_SINGLE_SET_LINES = 1024  # for which one set is assumed if they do not divide into sets of usual ways
 MAX_NAME = 4000  # characters of an index function or a policy
@@ -32,8 +31,6 @@ _ROW = re.compile(r"\[([\d,\s]*)\]|(\d+(?:\^\d+)*)")
 _WAY = re.compile(r"[1-9]\d{0,4}")
 _MODULO = re.compile(r"(?:line |page )?mod(?:ulo)? (?P<sets>\d{1,7})(?:, granule (?P<granule>\d{1,9}) b)?")
 _COARSER = re.compile(r"\(address / (?P<granule>\d{1,9})\) mod (?P<sets>\d{1,7})")
-
-
 Entries = dict[str, Entry]
 
 

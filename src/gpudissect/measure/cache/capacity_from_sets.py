@@ -164,8 +164,7 @@ def _test_room(
         caveats = (f"with more than {format_bytes(size)}, some lines miss in some laps", *caveats)
     resident, confidence = (room, EXACT) if is_certain else (low, CONFLICTED)
     value = resident * line
-    fields = (value, size, value, confidence, ROOM_METHOD, evidence, caveats)
-    estimate = found(capacity.element, "capacity", *fields)
+    estimate = found(capacity.element, "capacity", value, size, value, confidence, ROOM_METHOD, evidence, caveats)
     return estimate, structure if halves is None else replace(structure, room=Room(resident, halves))
 
 

@@ -68,8 +68,11 @@ def line_plan(element: str, bench: Bench, known: Known) -> Plan:
         return Outcome((fetch_estimate, *without(Status.NOT_FOUND, element, reason, "line_size")))
     prober = _Prober(level, fetch, bench)
     competing = (yield from prober.crowd()) if level.behind is not None else None
-    if competing is None:
-        return Outcome((fetch_estimate, _fetch_as_line(level, fetch)), Lines(fetch, None, slower=prober.slower))
+    if competing is None:  # no line can be evicted: the fetch granularity is a lower bound
+        caveat = "the path is too short to evict single lines: a line may be larger than what one miss fetches"
+        fields = BRACKETED, "second word after a cold miss", level.evidence, (caveat,)
+        estimate = found(element, "line_size", fetch, fetch, None, *fields)
+        return Outcome((fetch_estimate, estimate), Lines(fetch, None, slower=prober.slower))
     touched = prober.touched_words(competing[0])
     line, certainty = yield from _widest_line(prober, touched, *competing)
     outcome = yield from _outcome(prober, fetch_estimate, line, certainty, competing[0])
@@ -81,8 +84,9 @@ def line_plan(element: str, bench: Bench, known: Known) -> Plan:
         estimates = without(Status.AMBIGUOUS, element, reason, "line_size", low=fetch, evidence=prober.evidence)
         return Outcome((fetch_estimate, *estimates), Lines(fetch, None, slower=prober.slower), prober.series)
     try:
-        touched, competing = yield from _touched_twice(prober, competing[0])
-        line, certainty = yield from _widest_line(prober, touched, *competing)
+        touched = (0, DISTANT_WORDS * level.path.word)  # in short chains, with more words between them
+        single, double = yield from prober.single_and_double(competing[0], touched)
+        line, certainty = yield from _widest_line(prober, touched, competing[0], single, double)
         return (yield from _outcome(prober, fetch_estimate, line, certainty, competing[0]))
     except StopEarly:  # a recording without these chains
         return outcome
@@ -142,14 +146,6 @@ def _widest_line(
     return line, None
 
 
-def _touched_twice(prober: _Prober, count: int) -> Ask[tuple[tuple[int, ...], tuple[int, Hits, Hits]]]:
-    """Two words of every granule, in short chains with more words between them; so many blocks, and their hits."""
-    words = (0, DISTANT_WORDS * prober.level.path.word)
-    single = yield from prober.probe(count, prober.fetch, words, PROBES)
-    double = yield from prober.probe(2 * count, prober.fetch, words, PROBES)
-    return words, (count, single, double)
-
-
 def recount_lines(level: Level, line: int, count: int, bench: Bench) -> Ask[Lines]:
     """The lines that `level` holds at any one time, measured again where they are about `count`."""
     prober = _Prober(level, level.fetch.fetch or line, bench)
@@ -207,7 +203,7 @@ class _Prober:
             for count, hits in zip(counts, (yield from self._probe_all(single_words, FIRST_PROBES)), strict=True):
                 if hits.share < threshold and previous is not None:
                     self.fixed_span = self._blocks(count, self.fetch, (0,)).span
-                    single, double = yield from self._single_and_double(count // 2)
+                    single, double = yield from self.single_and_double(count // 2, self.touched_words(count // 2))
                     if single.share - double.share >= MIN_SHARE_GAP:
                         self.once = previous.share - single.share > MIN_ONCE_LEAD
                         return count // 2, single, double
@@ -217,9 +213,8 @@ class _Prober:
                 previous = hits
             count = 2 * counts[-1]
 
-    def _single_and_double(self, count: int) -> Ask[tuple[Hits, Hits]]:
-        """Hits of so many blocks, one granule each, and of twice as many, touched equally."""
-        words = self.touched_words(count)
+    def single_and_double(self, count: int, words: tuple[int, ...]) -> Ask[tuple[Hits, Hits]]:
+        """Hits of so many blocks, one granule each, and of twice as many, the same words touched in each."""
         single = yield from self.probe(count, self.fetch, words, PROBES)
         return single, (yield from self.probe(2 * count, self.fetch, words, PROBES))
 
@@ -282,13 +277,6 @@ def _fetch_estimate(level: Level, bench: Bench) -> Estimate:
     confidence = EXACT if level.fetch.agreement >= MIN_CLEAR_AGREEMENT else CONFLICTED
     method = "second word after a cold miss, at higher and lower addresses"
     return found(level.element, "fetch_granularity", fetch, fetch, fetch, confidence, method, level.evidence, caveats)
-
-
-def _fetch_as_line(level: Level, fetch: int) -> Estimate:
-    """The fetch granularity as a lower bound of the line size, where no line can be evicted."""
-    caveat = "the path is too short to evict single lines: a line may be larger than what one miss fetches"
-    method = "second word after a cold miss"
-    return found(level.element, "line_size", fetch, fetch, None, BRACKETED, method, level.evidence, (caveat,))
 
 
 EXPERIMENTS = for_each_cache(lines_of, line_plan, levels_of, emits=ATTRIBUTES, quick=True)

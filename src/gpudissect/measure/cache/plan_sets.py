@@ -24,7 +24,7 @@ from gpudissect.measure.cache.infer_structure import (
 )
 from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.cache.plan_levels import absent, for_each_cache, level_of, levels_of
-from gpudissect.measure.cache.plan_line import lines_of
+from gpudissect.measure.cache.plan_line import MAX_LINE_DOUBLINGS, lines_of
 from gpudissect.measure.cache.residency_probe import (
     MIN_MANY_LINES,
     ConflictTests,
@@ -37,7 +37,7 @@ from gpudissect.measure.cache.residency_probe import (
 from gpudissect.measure.infer_confidence import DOUBTFUL, EXACT
 from gpudissect.measure.plan import Ask, Bench, Key, Known, Outcome, Plan, StopEarly, found, without
 from gpudissect.simulation.cache.geometry import Index, IndexKind
-from gpudissect.simulation.cache.index import canonical, set_numbers
+from gpudissect.simulation.cache.index import canonical, lowest_bit, matrix, set_numbers
 from gpudissect.trace import Array
 from gpudissect.units import format_bytes
 
@@ -56,6 +56,7 @@ PARTS = 64  # into which a group that overflows is split
 WHOLE_SHARE = 0.75  # of the lines that fit: a larger conflict is of the whole cache, not of one set
 CROWDED_GROUPS = 64
 ATTEMPTS = 2  # with other lines: a group test may go wrong by chance, which the check detects
+SECTOR_COUNTS = tuple(2 << i for i in range(MAX_LINE_DOUBLINGS))  # of a line
 METHOD = "lines of one set by group tests, those of other sets by the index function; checked on random lines"
 
 
@@ -253,7 +254,7 @@ class _Finder:
                 misses_at_0, misses_at_1 = not next(fits), not next(fits)
                 if misses_at_0 == misses_at_1:
                     return None
-                equal |= _lowest_bit(row) if misses_at_1 else 0
+                equal |= lowest_bit(row) if misses_at_1 else 0
             vectors[bit] = (1 << bit) | equal
         return rows_from(vectors.values(), self.bits)
 
@@ -284,7 +285,7 @@ def _one_line_per_set(rows: tuple[int, ...], place: int, value: int) -> Array:
     """One line for each set whose number has `value` at bit `place`: sums of the rows' lowest bits."""
     lines = np.zeros(1, dtype=np.int64)
     for i, row in enumerate(rows):
-        pivot = _lowest_bit(row)
+        pivot = lowest_bit(row)
         lines = lines ^ pivot * value if i == place else np.concatenate([lines, lines ^ pivot])
     return lines
 
@@ -295,13 +296,10 @@ def _with_spare(exact: Array, others: Array, spare: int) -> Array:
     return lines[np.sort(np.unique(lines, return_index=True)[1])]
 
 
-def _lowest_bit(row: int) -> int:
-    return row & -row
-
-
 def _estimates(element: str, structure: Structure, count: int) -> tuple[Estimate, ...]:
     total, unequal = sum(structure.ways), len(set(structure.ways)) > 1
     conflict = () if total == count else (f"sets x ways are {total} lines, but only {count} consecutive lines fit",)
+    in_all, sectors = (f"{total} lines in all",) * unequal, _sector_caveat(structure)
     tested_bits = f"address bits below {(structure.lines * structure.line).bit_length() - 1} were tested"
 
     def estimate(attribute: str, value: Value, *caveats: str) -> Estimate:
@@ -311,10 +309,22 @@ def _estimates(element: str, structure: Structure, count: int) -> tuple[Estimate
         return found(element, attribute, value, number, number, confidence, METHOD, structure.evidence, caveats)
 
     return (
-        estimate("sets", len(structure.ways)),
-        estimate("ways", structure.ways, f"{total} lines in all") if unequal else estimate("ways", structure.ways[0]),
+        estimate("sets", len(structure.ways), *sectors),
+        estimate("ways", structure.ways if unequal else structure.ways[0], *in_all, *sectors),
         estimate("index_function", canonical(structure.index, structure.line, len(structure.ways)), tested_bits),
     )
+
+
+def _sector_caveat(structure: Structure) -> tuple[str, ...]:
+    """What distinguishes lines from sectors of larger ones, where adjacent lines share a set: MC16 figures 4 and 7."""
+    index, line, ways = structure.index, structure.line, max(structure.ways)
+    rows = () if index.kind is IndexKind.MODULO else matrix(index)
+    larger = index.granule or min(map(lowest_bit, rows), default=line)
+    if larger // line not in SECTOR_COUNTS or ways * line % larger:
+        return ()
+    fit = ways * line // larger
+    same = f"lines of {larger} B in sectors of {line} B may have the same index"
+    return (f"{same}, but a set of them would hold {fit} random addresses; {ways} were found to fit",)
 
 
 EXPERIMENTS = for_each_cache(

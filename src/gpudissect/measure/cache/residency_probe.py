@@ -7,7 +7,7 @@ sets", section 5.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -108,7 +108,8 @@ class ResidencyTest:
                 continue
             for i, trace in zip(pending, traces, strict=False):
                 counts[i] = np.vstack([counts[i], trace.counts]) if i in counts else trace.counts
-            for alike in _with_equal_laps(pending, counts):
+            for counted_laps in {len(counts[i]) for i in pending}:
+                alike = [i for i in pending if len(counts[i]) == counted_laps]
                 verdicts = decide_each(np.stack([counts[i] for i in alike], axis=1), self.control)
                 for i, verdict in zip(alike, verdicts, strict=True):
                     fits[i] = verdict
@@ -185,12 +186,6 @@ class ResidencyTest:
         laps = max(MIN_LAPS, -(-missing // self._control_order.count))
         repetition = CONTROL_REPETITION + self.control.accesses
         return [self.chase(self._control_order, repetition, laps)] if missing > 0 else []
-
-
-def _with_equal_laps(chains: Sequence[int], counts: Mapping[int, Array]) -> Iterator[list[int]]:
-    """Chains grouped by their number of counted laps."""
-    for laps in {len(counts[i]) for i in chains}:
-        yield [i for i in chains if len(counts[i]) == laps]
 
 
 class Inconclusive(Exception):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +16,10 @@ from gpudissect.measure.cache.infer_l2_partitions import MIN_RELATIVE_DISTANCE
 from gpudissect.measure.infer_bimodal import split_bimodal
 from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT, Latency
 from gpudissect.measure.throughput.infer_throughput import Throughput
-from gpudissect.trace import Trace
+from gpudissect.trace import FRACTION, Trace, totals_by_sm
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 SHARE_ERROR = 0.01  # of a rate: error of a share of it
 MIN_RATE_ERROR = 0.002  # relative
@@ -51,8 +51,81 @@ class Occupancy:
 
 
 @dataclass(frozen=True)
+class SmTotals:
+    """Sums over the warps of each SM, shape (SMs,): see `gpudissect.trace.totals_by_sm`.
+
+    Rates are of one SM per cycle, given the `work` of one warp. Raises `ValueError` for an SM without warps or time.
+    """
+
+    warps: Ints
+    spans: Ints  # cycles from the first warp's begin to the last one's end (VV16 s5.5)
+    durations: Ints  # cycles, total of all warps
+    paces: Floats  # total of 1 / duration
+    full_warps: Floats  # warps that ran while occupancy was full, in parts of a whole warp
+    full_cycles: Ints  # how long that was; 0 if there was no such time
+
+    def __post_init__(self) -> None:
+        if not self.warps.size or min(self.warps.min(), self.spans.min(), self.durations.min()) <= 0:
+            raise ValueError("an SM ran no warps, or they took no cycles")
+
+    @classmethod
+    def of(cls, trace: Trace) -> SmTotals:
+        """Those of a mix."""
+        return cls.of_arrays(trace.arrays) if "span" in trace.arrays else Lifetimes.of(trace).totals
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, Ints]) -> SmTotals:
+        """The sums as a trace holds them."""
+        paces, full_warps = arrays["pace"] / FRACTION, arrays["full_warps"] / FRACTION
+        return cls(arrays["warps"], arrays["span"], arrays["duration"], paces, full_warps, arrays["full_cycles"])
+
+    @property
+    def imbalance(self) -> float:
+        """The longest span of an SM over the mean span."""
+        return float(self.spans.max() / self.spans.mean())
+
+    @property
+    def mean_duration(self) -> float:
+        """Cycles from begin to end, mean over warps (VV16 s5.5)."""
+        return float(self.durations.sum() / self.warps.sum())
+
+    def overall_rate(self, work: float) -> float:
+        """Rate by the longest span of any SM (VV16 s5.5): includes losses by imbalance."""
+        return work * float(self.warps.mean()) / float(self.spans.max())
+
+    def attained_rate(self, work: float) -> float:
+        """Rate by each SM's span, mean over SMs: includes losses while warps end and blocks are replaced."""
+        return float((work * self.warps / self.spans).mean())
+
+    def steady_rate(self, work: float) -> float:
+        """Rate while all warps run, mean over SMs, if all began together and take about equally long.
+
+        Too high where schedulers prefer some warps to others, because the last ones speed up: see `rate_uncertainty`.
+        """
+        return work * float(self.paces.mean())
+
+    @property
+    def rate_uncertainty(self) -> float:
+        """`steady_rate`, which may be too high, over `attained_rate`, which may be too low, less 1.
+
+        0 if all warps of an SM begin and end together.
+        """
+        return self.steady_rate(1.0) / self.attained_rate(1.0) - 1
+
+    def rate_between_waves(self, work: float) -> float | None:
+        """Rate while blocks replace others, however unequal the pace of warps is; None if there is no such time.
+
+        Mean over SMs. A warp that began before that time or ends after it counts by the share of its time within; the
+        errors at both ends cancel.
+        """
+        if not self.full_cycles.all():
+            return None
+        return work * float((self.full_warps / self.full_cycles).mean())
+
+
+@dataclass(frozen=True)
 class Lifetimes:
-    """When and where warps ran. Rates are of one SM per cycle, given the `work` of one warp.
+    """When and where warps ran.
 
     Raises `ValueError` without warps, for shapes that differ, or for a warp that took no time.
     """
@@ -73,74 +146,10 @@ class Lifetimes:
         """Those of a mix."""
         return cls(trace.begin, trace.end, trace.sm)
 
-    @cached_property
-    def _index(self) -> Ints:
-        """Of each warp the index of its SM among all."""
-        return np.unique(self.sm, return_inverse=True)[1]
-
-    @cached_property
-    def warps(self) -> Ints:
-        """Warps of each SM."""
-        return np.bincount(self._index)
-
-    @cached_property
-    def spans(self) -> Ints:
-        """Cycles of each SM from its first warp's begin to its last one's end (VV16 s5.5)."""
-        first = np.full(self.warps.size, np.iinfo(np.int64).max)
-        last = np.full(self.warps.size, np.iinfo(np.int64).min)
-        np.minimum.at(first, self._index, self.begin)
-        np.maximum.at(last, self._index, self.end)
-        spans: Ints = last - first
-        return spans
-
     @property
-    def imbalance(self) -> float:
-        """The longest span of an SM over the mean span."""
-        return float(self.spans.max() / self.spans.mean())
-
-    @property
-    def mean_duration(self) -> float:
-        """Cycles from begin to end, mean over warps (VV16 s5.5)."""
-        return float((self.end - self.begin).mean())
-
-    def overall_rate(self, work: float) -> float:
-        """Rate by the longest span of any SM (VV16 s5.5): includes losses by imbalance."""
-        return work * self.begin.size / self.warps.size / float(self.spans.max())
-
-    def attained_rate(self, work: float) -> float:
-        """Rate by each SM's span, mean over SMs: includes losses while warps end and blocks are replaced."""
-        return float((work * self.warps / self.spans).mean())
-
-    def steady_rate(self, work: float) -> float:
-        """Rate while all warps run, mean over SMs, if all began together and take about equally long.
-
-        Too high where schedulers prefer some warps to others, because the last ones speed up: see `rate_uncertainty`.
-        """
-        return float(np.bincount(self._index, weights=work / (self.end - self.begin)).mean())
-
-    @property
-    def rate_uncertainty(self) -> float:
-        """`steady_rate`, which may be too high, over `attained_rate`, which may be too low, less 1.
-
-        0 if all warps of an SM begin and end together.
-        """
-        return self.steady_rate(1.0) / self.attained_rate(1.0) - 1
-
-    def rate_between_waves(self, work: float) -> float | None:
-        """Rate while blocks replace others, however unequal the pace of warps is; None if there is no such time.
-
-        From the end of the last warp of the first wave to the begin of the last of all, occupancy is full. A warp that
-        began before or ends after counts by the share of its time; the errors at both ends cancel. Mean over SMs.
-        """
-        rates = []
-        for sm in np.unique(self.sm):
-            begin, end = self.begin[self.sm == sm], self.end[self.sm == sm]
-            since, until = end[begin < end.min()].max(), begin.max()
-            if until <= since:
-                return None
-            inside = np.clip(np.minimum(end, until) - np.maximum(begin, since), 0, None)
-            rates.append(work * float((inside / (end - begin)).sum()) / float(until - since))
-        return float(np.mean(rates))
+    def totals(self) -> SmTotals:
+        """Sums over the warps of each SM."""
+        return SmTotals.of_arrays(totals_by_sm(self.begin, self.end, self.sm))
 
     def occupancy(self, sm: int) -> Occupancy:
         """Warps of an SM against time (VV16 s5.6). Raises `ValueError` for an SM without warps."""
@@ -160,25 +169,25 @@ def median_duration(begin: Ints, end: Ints) -> float:
     return float(np.median(end - begin))
 
 
-def issue_rate(lifetimes: Lifetimes, operations: float, idle: float = 0.0) -> Throughput:
+def issue_rate(totals: SmTotals, operations: float, idle: float = 0.0) -> Throughput:
     """Operations per cycle of one SM by its span, median over SMs; the bracket holds the middle half.
 
     `operations` are those of one warp. The bracket extends to the rate without the `idle` cycles before the first
     result, which a longer run would not have.
     """
-    work, spans = operations * lifetimes.warps, lifetimes.spans
+    work, spans = operations * totals.warps, totals.spans
     low, middle = np.quantile(work / spans, [0.25, 0.5])
     high = np.quantile(work / np.where(spans > idle, spans - idle, spans), 0.75)
     return Throughput(float(middle), float(low), float(high))
 
 
-def issue_rate_difference(long: Lifetimes, short: Lifetimes, operations: float) -> Throughput | None:
+def issue_rate_difference(long: SmTotals, short: SmTotals, operations: float) -> Throughput | None:
     """The same from two mixes that differ by `operations` of a warp: the cost of loops and of the start cancels.
 
     None if the long one takes no longer. Raises `ValueError` if they do not have equally many warps.
     """
-    if long.sm.size != short.sm.size:
-        raise ValueError(f"mixes of {long.sm.size} and {short.sm.size} warps cannot be compared")
+    if long.warps.sum() != short.warps.sum():
+        raise ValueError(f"mixes of {long.warps.sum()} and {short.warps.sum()} warps cannot be compared")
     cycles = float(np.median(long.spans)) - float(np.median(short.spans))
     if cycles <= 0:
         return None

@@ -10,7 +10,7 @@ from gpudissect.device_info import Origin
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.infer_confidence import TIMED
 from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT
-from gpudissect.measure.instructions.infer_issue import Lifetimes
+from gpudissect.measure.instructions.infer_issue import SmTotals
 from gpudissect.measure.instructions.instructions import block_size_of, max_warps, why_unsupported
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.trace import Trace
@@ -69,7 +69,7 @@ def atomics_plan(instruction: Instruction, bench: Bench, known: Known) -> Plan:
 
 def _estimate(element: str, attribute: str, mixes: Sequence[Mix], traces: Sequence[Trace]) -> Estimate:
     """The rate from the longest SM's time of long runs less that of short ones."""
-    spans = np.reshape([float(Lifetimes.of(trace).spans.max()) for trace in traces], (-1, 2))
+    spans = np.reshape([float(SmTotals.of(trace).spans.max()) for trace in traces], (-1, 2))
     cycles, evidence = spans[:, 0] - spans[:, 1], tuple(map(digest, mixes))
     if cycles.min() <= 0:
         (absent,) = without(Status.NOT_FOUND, element, "more instructions took no longer", attribute)

@@ -9,7 +9,7 @@ from gpudissect.device_info import DeviceInfo
 from gpudissect.estimate import Series, Status
 from gpudissect.measure.infer_confidence import TIMED
 from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT
-from gpudissect.measure.instructions.infer_issue import Lifetimes, median_duration
+from gpudissect.measure.instructions.infer_issue import SmTotals, median_duration
 from gpudissect.measure.instructions.instructions import max_warps, why_unsupported
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.units import WARP_SIZE
@@ -40,7 +40,7 @@ def barrier_plan(bench: Bench, known: Known) -> Plan:
     ]
     traces = yield mixes
     alone = [median_duration(trace.begin, trace.end) for trace in traces]
-    full = [float(np.median(Lifetimes.of(trace).spans)) for trace in traces]
+    full = [float(np.median(SmTotals.of(trace).spans)) for trace in traces]
     times = np.reshape([alone, full], (2, len(shapes), 2, REPETITIONS, 2))
     times = (times[..., 0] - times[..., 1]) / (COUNT * (LONG - SHORT))
     warps = np.array([each.warps for _, each in shapes.values()])

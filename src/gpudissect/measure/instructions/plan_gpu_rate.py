@@ -14,7 +14,7 @@ import numpy as np
 
 from gpudissect.estimate import Status
 from gpudissect.measure.infer_confidence import TIMED
-from gpudissect.measure.instructions.infer_issue import Lifetimes
+from gpudissect.measure.instructions.infer_issue import SmTotals
 from gpudissect.measure.instructions.instructions import KINDS, Kind, in_warps, why_unsupported
 from gpudissect.measure.instructions.plan_rate import InstructionRate, instruction_rate_of
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, found, without
@@ -69,7 +69,7 @@ def _mix(kind: Kind, rate: InstructionRate, index: int, bench: Bench) -> Mix:
 
 def _clock_caveat(traces: Sequence[Trace]) -> str:
     """The SM clock during the runs, from their cycles and nanoseconds."""
-    clocks = [float(np.median(Lifetimes.of(trace).spans)) / float(trace.nanoseconds[0]) * 1e3 for trace in traces]
+    clocks = [float(np.median(SmTotals.of(trace).spans)) / float(trace.nanoseconds[0]) * 1e3 for trace in traces]
     low, high = (CLOCK_DIGITS * round(clock / CLOCK_DIGITS) for clock in (min(clocks), max(clocks)))
     return f"SM clock during the runs: about {low}{f' to {high}' if high > low else ''} MHz"
 

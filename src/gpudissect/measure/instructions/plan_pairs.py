@@ -11,7 +11,7 @@ from gpudissect.device_info import DeviceInfo
 from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.infer_confidence import UNTRIED
 from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT
-from gpudissect.measure.instructions.infer_issue import Lifetimes
+from gpudissect.measure.instructions.infer_issue import SmTotals
 from gpudissect.measure.instructions.infer_pairs import (
     Pair,
     issue_interval,
@@ -88,7 +88,7 @@ def _mix(body: Body, info: DeviceInfo) -> Mix:
 
 
 def _span(trace: Trace) -> float:
-    return float(np.median(Lifetimes.of(trace).spans))
+    return float(np.median(SmTotals.of(trace).spans))
 
 
 def pairs_plan(bench: Bench, known: Known) -> Plan:

@@ -12,7 +12,7 @@ from gpudissect.measure.infer_confidence import RATE, WARPS
 from gpudissect.measure.infer_latency import Latency
 from gpudissect.measure.instructions.infer_issue import (
     SHARE_ERROR,
-    Lifetimes,
+    SmTotals,
     WarpsNeeded,
     issue_rate,
     issue_rate_difference,
@@ -111,7 +111,7 @@ def _block_sizes(surface: Surface, bench: Bench) -> str:
 
 def rate_of(kind: Kind, mix: Mix, trace: Trace, idle: float = 0.0) -> Throughput:
     """Operations per cycle of one SM, the cost of loops included; the bracket allows for `idle` cycles."""
-    return issue_rate(Lifetimes.of(trace), kind.operations * mix.instructions, idle)
+    return issue_rate(SmTotals.of(trace), kind.operations * mix.instructions, idle)
 
 
 def _surface(kind: Kind, pattern: Mix, idle: float, bench: Bench) -> Ask[Surface]:
@@ -148,7 +148,7 @@ def _surface(kind: Kind, pattern: Mix, idle: float, bench: Bench) -> Ask[Surface
 
 def _rate_without_loops(kind: Kind, mix: Mix, long: Trace, short: Trace) -> Throughput:
     operations = kind.operations * (mix.instructions - shorter(mix).instructions)
-    difference = issue_rate_difference(Lifetimes.of(long), Lifetimes.of(short), operations)
+    difference = issue_rate_difference(SmTotals.of(long), SmTotals.of(short), operations)
     return difference or rate_of(kind, mix, long)
 
 

@@ -8,7 +8,7 @@ from gpudissect.catalogue.compute_capability import schedulers
 from gpudissect.estimate import Series, Status
 from gpudissect.measure.infer_confidence import BANKS, TIMED
 from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT
-from gpudissect.measure.instructions.infer_issue import Lifetimes
+from gpudissect.measure.instructions.infer_issue import SmTotals
 from gpudissect.measure.instructions.infer_registers import fit_banks
 from gpudissect.measure.instructions.instructions import block_size_of, why_unsupported
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, found, without
@@ -39,7 +39,7 @@ def registers_plan(bench: Bench, known: Known) -> Plan:
         for iterations in (LONG, SHORT)
     ]
     traces = yield mixes
-    spans = np.reshape([float(np.median(Lifetimes.of(trace).spans)) for trace in traces], (-1, REPETITIONS, 2))
+    spans = np.reshape([float(np.median(SmTotals.of(trace).spans)) for trace in traces], (-1, REPETITIONS, 2))
     scale = WARPS * CHAINS * (LONG - SHORT) / schedulers(bench.info.facts)
     times = ((spans[..., 0] - spans[..., 1]).min(axis=1) / scale).tolist()
     evidence = tuple(map(digest, mixes))

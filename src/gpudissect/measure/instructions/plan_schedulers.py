@@ -8,7 +8,7 @@ from gpudissect.catalogue.compute_capability import max_block_threads, scheduler
 from gpudissect.device_info import DeviceInfo
 from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.infer_confidence import SCHEDULERS, UNTRIED
-from gpudissect.measure.instructions.infer_issue import Lifetimes
+from gpudissect.measure.instructions.infer_issue import SmTotals
 from gpudissect.measure.instructions.infer_schedulers import Schedulers, rounds_of, schedulers_of
 from gpudissect.measure.instructions.instructions import LONG_BODY, Kind, max_warps, registers_suffice, why_unsupported
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, found, without
@@ -46,7 +46,7 @@ def schedulers_plan(bench: Bench, known: Known) -> Plan:
     durations: dict[tuple[str, int], float] = {}
     for mix, trace in zip(mixes, traces, strict=True):
         key = (mix.body[0].instruction.value, mix.warps, mix.iterations)
-        spans.setdefault(key, []).append(float(np.median(Lifetimes.of(trace).spans)))
+        spans.setdefault(key, []).append(float(np.median(SmTotals.of(trace).spans)))
         lifetimes = trace.end - trace.begin
         durations[key[:2]] = max(durations.get(key[:2], 0.0), float(np.quantile(lifetimes, 0.25) / lifetimes.max()))
     times = {  # whatever happens during a run only makes it longer

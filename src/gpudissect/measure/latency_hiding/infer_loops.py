@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 
-from gpudissect.measure.instructions.infer_issue import Lifetimes
+from gpudissect.measure.instructions.infer_issue import SmTotals
 
 SHARE_ERROR = 0.02  # of a peak: error of a share of it
 PLATEAU_WIDTH = 0.01  # relative, below the fastest
@@ -46,11 +46,11 @@ class Point:
         return self.rate / (self.alpha + 1)
 
 
-def loop_rate(lifetimes: Lifetimes, waves: int, instructions: int) -> float:
+def loop_rate(totals: SmTotals, waves: int, instructions: int) -> float:
     """Instructions per cycle of one SM while all its warps run; `instructions` are those of one warp."""
     if waves == 1:
-        return lifetimes.steady_rate(instructions)
-    return lifetimes.rate_between_waves(instructions) or lifetimes.attained_rate(instructions)
+        return totals.steady_rate(instructions)
+    return totals.rate_between_waves(instructions) or totals.attained_rate(instructions)
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,12 @@ def mix_of(
 ) -> Mix:
     """A mix that takes about `WARP_CYCLES`, in blocks of `block` threads, by default the smallest possible."""
     plain = Mix(
-        body=body(kind, alpha), warps=warps, block_size=block or block_sizes(warps, info)[-1], iterations=1, ilp=chains
+        body=body(kind, alpha),
+        warps=warps,
+        block_size=block or block_sizes(warps, info)[-1],
+        iterations=1,
+        ilp=chains,
+        per_sm=True,
     )
     accesses, additions = counts(plain)
     waiting = accesses * pace.access_latency + additions * pace.arithmetic_latency

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.infer_confidence import UNTRIED
-from gpudissect.measure.instructions.infer_issue import Lifetimes
+from gpudissect.measure.instructions.infer_issue import Lifetimes, SmTotals
 from gpudissect.measure.latency_hiding.infer_contention import Distribution, Fit, fit_contention, fit_errors
 from gpudissect.measure.latency_hiding.infer_loops import LoopData, points_of
 from gpudissect.measure.latency_hiding.mixes import (
@@ -118,7 +118,7 @@ def _load(mix: Mix, trace: Trace, loops: LoopData, scale: float) -> Load:
     its warps too high.
     """
     untimed = loops.curve(0.0).get(mix.warps)
-    rate = untimed.accesses if untimed else Lifetimes.of(trace).attained_rate(mix.loads)
+    rate = untimed.accesses if untimed else SmTotals.of(trace).attained_rate(mix.loads)
     latencies = Distribution(trace.latency.astype(np.float64) - float(trace.overhead[0]), trace.count)
     return Load(mix.warps, rate * scale, latencies, trace.overflow_count)
 
@@ -184,18 +184,19 @@ def oversubscription_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
     planned = []
     for block in block_sizes(warps, bench.info):
         mix = mix_of(kind, 0.0, warps, bench.info, loops.pace, loops.width, block=block)
+        mix = replace(mix, per_sm=False)  # occupancy against time needs every warp
         planned += [replace(mix, iterations=WAVES * mix.iterations), replace(mix, waves=WAVES)]
     mixes, traces = yield from run_at_full_clock(planned)
-    lifetimes = [Lifetimes.of(trace) for trace in traces]
-    occupancy = [each.occupancy(int(each.sm.min())) for each in lifetimes]
-    pairs, evidence = list(zip(mixes, lifetimes, strict=True)), tuple(map(digest, mixes))
+    totals = [SmTotals.of(trace) for trace in traces]
+    occupancy = [Lifetimes.of(trace).occupancy(int(trace.sm.min())) for trace in traces]
+    pairs, evidence = list(zip(mixes, totals, strict=True)), tuple(map(digest, mixes))
     columns: dict[str, Iterable[float]] = {
         "block": (mix.block_size for mix in mixes),
         "waves": (mix.waves for mix in mixes),
         "rate": (each.attained_rate(mix.instructions) for mix, each in pairs),
         "occupancy": (each.mean for each in occupancy),
         "below_90_percent": (each.share_below(0.9 * each.max) for each in occupancy),
-        "imbalance": (each.imbalance for each in lifetimes),
+        "imbalance": (each.imbalance for each in totals),
         "latency": (each.mean_duration / (mix.instructions / mix.ilp) for mix, each in pairs),
     }
     by_block = Series(

@@ -10,7 +10,7 @@ from gpudissect.catalogue.compute_capability import schedulers, special_function
 from gpudissect.device_info import DeviceInfo
 from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.infer_confidence import BANDWIDTH, RATE, TIMED, UNTRIED, WARPS
-from gpudissect.measure.instructions.infer_issue import Lifetimes
+from gpudissect.measure.instructions.infer_issue import SmTotals
 from gpudissect.measure.instructions.instructions import why_unsupported
 from gpudissect.measure.latency_hiding.infer_loops import (
     PLATEAU_WIDTH,
@@ -157,7 +157,7 @@ def _run_steadily(mixes: Sequence[Mix], fastest: float = 0.0) -> Ask[list[tuple[
     `fastest`: the fastest clock of earlier mixes, Hz. Returns the final mixes and their traces.
     """
     pairs = list(zip(*(yield from run_at_full_clock(mixes, fastest)), strict=True))
-    uneven = [n for n, (_, trace) in enumerate(pairs) if Lifetimes.of(trace).rate_uncertainty > MAX_RATE_UNCERTAINTY]
+    uneven = [n for n, (_, trace) in enumerate(pairs) if SmTotals.of(trace).rate_uncertainty > MAX_RATE_UNCERTAINTY]
     if uneven:
         waves = [replace(pairs[n][0], waves=WAVES, repetition=0) for n in uneven]
         for n, mix, trace in zip(uneven, *(yield from run_at_full_clock(waves, fastest)), strict=True):
@@ -167,18 +167,18 @@ def _run_steadily(mixes: Sequence[Mix], fastest: float = 0.0) -> Ask[list[tuple[
 
 def _point(mix: Mix, trace: Trace) -> Point:
     """A mix as a point. Its latency is that of warps; of warps of unequal pace it follows from Little's law."""
-    lifetimes, (accesses, additions) = Lifetimes.of(trace), counts(mix)
-    rate = loop_rate(lifetimes, mix.waves, mix.instructions)
-    duration = lifetimes.mean_duration / (mix.instructions / mix.ilp)
+    totals, (accesses, additions) = SmTotals.of(trace), counts(mix)
+    rate = loop_rate(totals, mix.waves, mix.instructions)
+    duration = totals.mean_duration / (mix.instructions / mix.ilp)
     return Point(
         alpha=additions / accesses if accesses else math.inf,
         warps=mix.warps,
         block=mix.block_size,
         chains=mix.ilp,
         rate=rate,
-        overall=lifetimes.overall_rate(mix.instructions),
+        overall=totals.overall_rate(mix.instructions),
         latency=duration if mix.waves == 1 else mix.warps * mix.ilp / rate,
-        imbalance=lifetimes.imbalance,
+        imbalance=totals.imbalance,
         clock_hz=trace.context.clock_hz,
         source=digest(mix),
     )

@@ -8,7 +8,7 @@ import numpy as np
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.infer_confidence import BANKS, TIMED
 from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT
-from gpudissect.measure.instructions.infer_issue import Lifetimes
+from gpudissect.measure.instructions.infer_issue import SmTotals
 from gpudissect.measure.instructions.instructions import block_size_of, why_unsupported
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.measure.shared_memory.infer_banks import WORD, StridedAccess, fit_layout, single_words
@@ -46,7 +46,7 @@ def access_plan(instruction: Instruction, bench: Bench, known: Known) -> Plan:
         for iterations in (LONG, SHORT)
     ]
     traces = yield mixes
-    spans = np.reshape([float(np.median(Lifetimes.of(trace).spans)) for trace in traces], (-1, REPETITIONS, 2))
+    spans = np.reshape([float(np.median(SmTotals.of(trace).spans)) for trace in traces], (-1, REPETITIONS, 2))
     cycles = (spans[..., 0] - spans[..., 1]).min(axis=1) / (WARPS * CHAINS * COUNT * (LONG - SHORT))
     accesses = [StridedAccess(*shape, each) for shape, each in zip(shapes, cycles.tolist(), strict=True)]
     evidence = tuple(map(digest, mixes))

@@ -67,11 +67,11 @@ def reduced(rows: Iterable[int]) -> tuple[int, ...]:
     basis: list[int] = []
     for row in rows:
         for other in basis:
-            if row & _lowest(other):
+            if row & lowest_bit(other):
                 row ^= other
         if row:
-            basis = [other ^ row if other & _lowest(row) else other for other in basis] + [row]
-    return tuple(sorted(basis, key=_lowest))
+            basis = [other ^ row if other & lowest_bit(row) else other for other in basis] + [row]
+    return tuple(sorted(basis, key=lowest_bit))
 
 
 def canonical(index: Index, line: int, sets: int) -> str:
@@ -95,5 +95,6 @@ def canonical(index: Index, line: int, sets: int) -> str:
     return f"{'xor' if any('^' in group for group in groups) else 'bits'} {' '.join(groups)}"
 
 
-def _lowest(row: int) -> int:
+def lowest_bit(row: int) -> int:
+    """The lowest set bit of a row, as a mask."""
     return row & -row

@@ -21,7 +21,7 @@ from gpudissect.device.cuda.memory import Arena
 from gpudissect.device.cuda.mix.body import Body, build_body
 from gpudissect.device.cuda.mix.operands import Operands, write_links
 from gpudissect.errors import DeviceError, KernelFailed, UnsupportedWorkload
-from gpudissect.trace import Array, Context, Trace
+from gpudissect.trace import Array, Context, Trace, totals_by_sm
 from gpudissect.units import WARP_SIZE, format_bytes
 from gpudissect.workload import Access, Mix
 from gpudissect.workload.digest import digest
@@ -297,10 +297,14 @@ def _arrays(mix: Mix, reports: NDArray[Any]) -> dict[str, Array]:
     if warps["broken"].any():
         raise KernelFailed("chain broken: a mix did not give the result of its instructions")
     begin_ns, end_ns = reports["begin_ns"], warps["end_ns"]
-    blocks = np.cumsum(np.diff(ran * WARP_SIZE // mix.block_size, prepend=ran[:1] * WARP_SIZE // mix.block_size) > 0)
-    arrays: dict[str, Array] = {name: warps[name].astype(np.int64) for name in ("begin", "end", "sm")}
     span = int(end_ns.max()) - int(begin_ns[begin_ns > 0].min())
-    return arrays | {"block": blocks.astype(np.int64), "nanoseconds": np.array([span], np.int64)}
+    arrays: dict[str, Array] = {name: warps[name].astype(np.int64) for name in ("begin", "end", "sm")}
+    if mix.per_sm:
+        arrays = totals_by_sm(**arrays)
+    else:
+        first = ran * WARP_SIZE // mix.block_size
+        arrays["block"] = np.cumsum(np.diff(first, prepend=first[:1]) > 0).astype(np.int64)
+    return arrays | {"nanoseconds": np.array([span], np.int64)}
 
 
 def _histogram(samples: NDArray[Any]) -> dict[str, Array]:
