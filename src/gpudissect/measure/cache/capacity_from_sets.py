@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from gpudissect.estimate import Estimate
-from gpudissect.measure.access_patterns import footprint
 from gpudissect.measure.cache.infer_policy import HIT, UNKNOWN, classify
 from gpudissect.measure.cache.infer_residency import SIZE_TOLERANCE, Fit, excess_fit, narrowed, probe_sizes
 from gpudissect.measure.cache.infer_structure import Structure
@@ -22,7 +21,7 @@ from gpudissect.units import format_bytes
 from gpudissect.workload import Explicit, Order, Timing
 
 CAPACITY_METHOD = "ways of all sets, cross-checked by residency"
-ALL_WAYS_METHOD = "ways of all sets, whose lines stay resident together"
+FITS = "a contiguous buffer fits up to {}: some sets are full before others"
 ROOM_METHOD = "largest number of lines that stay resident together, no set over its ways"
 PIECE_SIZES, PIECE_ACCESSES = 4, 1 << 17  # contiguous sizes up to the largest that fits, tested again; accesses to each
 ROOM_ACCESSES = (PIECE_ACCESSES, 1 << 20, 1 << 22)  # the same, more until all are decided
@@ -37,12 +36,8 @@ def capacity_from_sets(
         lines = yield from recount_lines(test.level, lines.line, sum(structure.ways), bench)
     capacity = _by_residency(test.level.element, structure, count, lines)
     try:
-        if lines.resident is not None:
-            capacity = yield from _test_all_ways(capacity, structure, count, test, bench)
-        if capacity.low != capacity.high:
-            capacity = yield from _test_piece(capacity, count, lines.line, test, bench)
-        if lines.resident is not None and capacity.low != capacity.high and not test.is_disturbed:
-            return (yield from _test_room(capacity, structure, test, bench))
+        if lines.resident is not None and not test.is_disturbed:
+            return (yield from _test_room(capacity, structure, count, test, bench))
     except StopEarly:  # a recording without these chains
         pass
     return capacity, structure
@@ -64,7 +59,7 @@ def _by_residency(element: str, structure: Structure, count: int, lines: Lines) 
     )
     certain = matches_ways and not matches_piece
     piece, whole = format_bytes(count * structure.line), format_bytes(ways * structure.line)
-    caveat = f"a contiguous buffer fits up to {piece}: some sets are full before others"
+    caveat = FITS.format(piece)
     if not certain:
         caveat = (
             f"a contiguous buffer fits up to {piece}, sets x ways are {whole}; about {resident.elements:.0f} resident "
@@ -74,49 +69,6 @@ def _by_residency(element: str, structure: Structure, count: int, lines: Lines) 
     value, low, high = (total * structure.line for total in (count if matches_piece else ways, low, high))
     confidence, evidence = EXACT if certain else BRACKETED, (*structure.evidence, *lines.evidence)
     return found(element, "capacity", value, low, high, confidence, CAPACITY_METHOD, evidence, (caveat,))
-
-
-def _test_all_ways(
-    capacity: Estimate, structure: Structure, count: int, test: ResidencyTest, bench: Bench
-) -> Ask[Estimate]:
-    """The capacity, certain if one line for every way of every set stays resident: then no tag lacks room for data.
-
-    If not, it is a range from `count`, the contiguous lines that fit: there may be more tags than data.
-    """
-    rng, line = bench.rng("all ways", capacity.element), structure.line
-    order = Explicit(rng.permutation(structure.sample(structure.ways, rng)) * line)
-    (fit,) = yield from test.decide([order])
-    size, piece, evidence = order.count * line, count * line, (*structure.evidence, *test.evidence[-1:])
-    if fit is Fit.FITS and capacity.low != capacity.high:
-        caveats = ("a contiguous buffer of that size does not fit: some sets are full before others",)
-        return found(capacity.element, "capacity", size, size, size, EXACT, ALL_WAYS_METHOD, evidence, caveats)
-    if fit is Fit.OVERFLOWS and capacity.low == size > piece:
-        caveats = (f"sets x ways are {format_bytes(size)}, but that many lines do not fit when accessed repeatedly",)
-        fields = (CAPACITY_METHOD, evidence, caveats)
-        return found(capacity.element, "capacity", piece, piece, size, BRACKETED, *fields)
-    return capacity
-
-
-def _test_piece(capacity: Estimate, count: int, line: int, test: ResidencyTest, bench: Bench) -> Ask[Estimate]:
-    """The capacity, revised if `count` contiguous lines miss in some laps: then there is less room for data than tags.
-
-    A full set misses in every lap. If lines take more room when they are used again, a line may evict another that was
-    already accessed in this lap: then only every other lap has misses.
-    """
-    sizes = [max(1, count - i) for i in range(PIECE_SIZES)]
-    orders = [footprint(size * line, line, bench.seed_for("piece", capacity.element, size)) for size in sizes]
-    control = footprint(max(1, count // 2) * line, line, bench.seed_for("control piece", capacity.element))
-    laps, fits, evidence = yield from _fits_in_all_laps(orders, control, PIECE_ACCESSES, test)
-    if fits[0] is Fit.FITS:
-        return capacity
-    if fits[0] is Fit.UNDECIDED:
-        return replace(capacity, confidence=CONFLICTED)
-    low = max((size for size, fit in zip(sizes, fits, strict=True) if fit is Fit.FITS), default=0)
-    caveats = (*capacity.caveats, f"some of {laps} laps over {format_bytes(count * line)} have misses")
-    revised = replace(capacity, caveats=caveats, evidence=(*capacity.evidence, *evidence))
-    if not low:
-        return replace(revised, confidence=DOUBTFUL)
-    return replace(revised, value=low * line if capacity.value == count * line else capacity.value, low=low * line)
 
 
 def _fits_in_all_laps(
@@ -132,15 +84,16 @@ def _fits_in_all_laps(
 
 
 def _test_room(
-    capacity: Estimate, structure: Structure, test: ResidencyTest, bench: Bench
+    capacity: Estimate, structure: Structure, count: int, test: ResidencyTest, bench: Bench
 ) -> Ask[tuple[Estimate, Structure]]:
     """The capacity, exact to the line: the largest number of lines that stay resident, no set over its ways.
 
-    If a line used once takes half the room of a line used twice, one more line may miss in some laps only.
+    `count` contiguous lines fit. A full set misses in every lap. If a line used once takes half the room of a line used
+    twice, one more line may miss in some laps only.
     """
     rng, line = bench.rng("room", capacity.element), structure.line
     lines, earlier = rng.permutation(structure.sample(structure.ways, rng)) * line, len(test.evidence)
-    low, high = int(capacity.low or 0) // line, lines.size + 1
+    low, high = min(count, lines.size), lines.size + 1
     while sizes := probe_sizes(low, high, 1):
         fits = dict(zip(sizes, (yield from test.decide([Explicit(lines[:size]) for size in sizes])), strict=True))
         if Fit.UNDECIDED in fits.values():
@@ -154,11 +107,16 @@ def _test_room(
         if Fit.UNDECIDED not in in_all_laps:
             break
     if Fit.FITS not in in_all_laps or in_all_laps[0] is Fit.UNDECIDED:
-        return capacity, structure
+        return replace(capacity, confidence=min(capacity.confidence or 0.0, CONFLICTED)), structure
     room = sizes[in_all_laps.index(Fit.FITS)]
     size, caveats = room * line, (f"sets x ways are {format_bytes(lines.size * line)}",) if room < lines.size else ()
+    if count < room:
+        caveats = (FITS.format(format_bytes(count * line)), *caveats)
+    evidence = (*structure.evidence, *test.evidence[earlier:], *evidence)
+    if room == lines.size:  # every tag has room for its data
+        return found(capacity.element, "capacity", size, size, size, EXACT, ROOM_METHOD, evidence, caveats), structure
     halves, chases = yield from holds_more_used_once(structure, room, test, bench)
-    evidence = (*structure.evidence, *test.evidence[earlier:], *evidence, *chases)
+    evidence += chases
     is_certain = room == low or bool(halves)  # no other reason is known for misses in some laps only
     if not is_certain:
         caveats = (f"with more than {format_bytes(size)}, some lines miss in some laps", *caveats)

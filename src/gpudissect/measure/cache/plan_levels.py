@@ -243,7 +243,7 @@ def _add_partitions(level: Level, bench: Bench) -> Ask[Level]:
 
 def overflow_chase(path: Path, size: int, bench: Bench) -> tuple[Chase, Array]:
     """A chase over `size` bytes of the L2 in which single accesses are timed, and the offsets of those in bytes."""
-    chase = sample_chase(path, size, L2_STRIDE, bench, alone=True, samples=L2_SAMPLES)
+    chase = replace(sample_chase(path, size, L2_STRIDE, bench, alone=True, samples=L2_SAMPLES), warmup=1)
     return chase, chase.order.offsets()[list(chase.picks or range(chase.order.count))]
 
 

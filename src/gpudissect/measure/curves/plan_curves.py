@@ -32,7 +32,7 @@ ALONE_BYTES = 256 * KIB  # from which on a chain may leave the private caches: o
 L2_FACTOR = 3.0  # of the last footprint, relative to the L2
 DEFAULT_L2_BYTES = 16 * MIB
 DEFAULT_LINE = 128
-LAPS = 2
+LAPS, LONG_LAPS = 2, 1  # of a chain from ALONE_BYTES on, whose laps average over thousands of lines
 SHAPES = tuple(Configuration(blocks_per_sm=2, threads=512, ilp=ilp, width=16) for ilp in (4, 2, 1))
 """64, 32 and 16 KiB of an SM in flight, which is also the smallest footprint of an SM."""
 BANDWIDTH_PATHS = {"bandwidth": Path.GLOBAL, "l2_bandwidth": Path.GLOBAL_L2}
@@ -54,7 +54,7 @@ def latency_curve_plan(bench: Bench, known: Known) -> Plan:
             order=footprint(size, stride, bench.seed_for("curve", size, stride)),
             timing=Timing.LAP,
             warmup=1,
-            laps=LAPS,
+            laps=LONG_LAPS if size >= ALONE_BYTES else LAPS,
             alone=size >= ALONE_BYTES,
         )
         for size in sizes

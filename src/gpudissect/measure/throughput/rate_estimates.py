@@ -14,7 +14,7 @@ from gpudissect.vocabulary import unit_of
 
 MAX_EXCESS = 0.005  # relative: a rate may be misread by so much, and exceed a true bound
 MIN_REPORTED_EXCESS, MIN_REPORTED_SHARE = 0.0001, 0.1  # of a bound
-MAX_REPEATED = 16  # configurations near the fastest that are measured again
+MAX_REPEATED = 8  # configurations near the fastest that are measured again
 DATA_RATE = 2
 """Transfers per cycle of the memory clock, where the device does not state it: drivers state a clock of which both
 edges carry data, of GDDR as of HBM (``2 * memoryClockRate * memoryBusWidth / 8`` of the CUDA samples). Documents that

@@ -29,7 +29,7 @@ WAVES_OF_BLOCKS = (64, 128, 256, 512, 1024)
 """Blocks per SM of which only some are resident; when one ends, the next starts. Each is short, and those that run are
 at different points in time: memory of an H200 takes more from them than from resident blocks."""
 KINDS = {"threads": (32, 64, 128, 256, 512, 1024), "ilp": (1, 2, 4, 8), "width": (4, 8, 16)}
-COARSE_BLOCKS, COARSE_THREADS, COARSE_ILPS, COARSE_WIDTHS = (1, 4, 256, 1024), (128, 512), (1, 4), (4, 16)
+COARSE_BLOCKS, COARSE_THREADS, COARSE_ILPS, COARSE_WIDTH = (1, 4, 256, 1024), (128, 512), (1, 4), 16
 MIN_GAIN, MAX_STEPS = 0.002, 8  # relative, from which a neighbour is faster; of the search around the fastest
 SEARCH_RUNS, REPEAT_RUNS = 2, 6  # even: runs of some configurations alternate between two rates
 FEW_RUNS, FEW_REPEAT_RUNS = 4, 8  # of each of a few configurations
@@ -202,8 +202,8 @@ def resident_blocks(shape: Configuration, info: DeviceInfo) -> int:
 def _coarse_grid(shapes: Sequence[Configuration]) -> list[Configuration]:
     """Configurations to begin with, among them the most resident blocks of every kind."""
     chosen: list[Configuration] = []
-    for kind in product(COARSE_THREADS, COARSE_ILPS, COARSE_WIDTHS):
-        of_kind = [shape for shape in shapes if shape.kind == kind]
+    for kind in product(COARSE_THREADS, COARSE_ILPS):
+        of_kind = [shape for shape in shapes if shape.kind == (*kind, COARSE_WIDTH)]
         chosen += [shape for shape in of_kind if shape.blocks_per_sm in COARSE_BLOCKS]
         resident = [shape for shape in of_kind if shape.blocks_per_sm in RESIDENT_BLOCKS]
         if resident and max(resident) not in chosen:
