@@ -14,7 +14,7 @@ from gpudissect.measure.cache.infer_line import MIN_SHARE_GAP, Hits, hits_more_o
 from gpudissect.measure.cache.infer_residency import Residency, estimate_residency
 from gpudissect.measure.cache.plan_levels import absent, for_each_cache, level_of, levels_of
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL, EXACT
-from gpudissect.measure.plan import Ask, Bench, Key, Known, Outcome, Plan, StopEarly, found, without
+from gpudissect.measure.plan import Ask, Bench, Key, Known, Outcome, Plan, found, without
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Timing
 
@@ -83,13 +83,10 @@ def line_plan(element: str, bench: Bench, known: Known) -> Plan:
         reason = f"more lines seem to fit if touched once, and {fetch} B have too few words to touch twice"
         estimates = without(Status.AMBIGUOUS, element, reason, "line_size", low=fetch, evidence=prober.evidence)
         return Outcome((fetch_estimate, *estimates), Lines(fetch, None, slower=prober.slower), prober.series)
-    try:
-        touched = (0, DISTANT_WORDS * level.path.word)  # in short chains, with more words between them
-        single, double = yield from prober.single_and_double(competing[0], touched)
-        line, certainty = yield from _widest_line(prober, touched, competing[0], single, double)
-        return (yield from _outcome(prober, fetch_estimate, line, certainty, competing[0]))
-    except StopEarly:  # a recording without these chains
-        return outcome
+    touched = (0, DISTANT_WORDS * level.path.word)  # in short chains, with more words between them
+    single, double = yield from prober.single_and_double(competing[0], touched)
+    line, certainty = yield from _widest_line(prober, touched, competing[0], single, double)
+    return (yield from _outcome(prober, fetch_estimate, line, certainty, competing[0]))
 
 
 def _outcome(prober: _Prober, fetch_estimate: Estimate, line: int, certainty: float | None, count: int) -> Ask[Outcome]:

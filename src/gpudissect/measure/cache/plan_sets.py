@@ -35,7 +35,7 @@ from gpudissect.measure.cache.residency_probe import (
     ways_of_sets,
 )
 from gpudissect.measure.infer_confidence import DOUBTFUL, EXACT
-from gpudissect.measure.plan import Ask, Bench, Key, Known, Outcome, Plan, StopEarly, found, without
+from gpudissect.measure.plan import Ask, Bench, Key, Known, Outcome, Plan, found, without
 from gpudissect.simulation.cache.geometry import Index, IndexKind
 from gpudissect.simulation.cache.index import canonical, lowest_bit, matrix, set_numbers
 from gpudissect.trace import Array
@@ -110,10 +110,7 @@ def sets_plan(element: str, bench: Bench, known: Known) -> Plan:
 def _has_more_tags(structure: Structure, test: ResidencyTest, bench: Bench) -> Ask[bool]:
     """Whether a cache of one set holds more lines that were used once than lines that were used twice."""
     (ways,) = structure.ways
-    try:
-        more, _ = yield from holds_more_used_once(replace(structure, ways=(ways + 2,)), ways, test, bench)
-    except StopEarly:  # a recording without these chains
-        return False
+    more, _ = yield from holds_more_used_once(replace(structure, ways=(ways + 2,)), ways, test, bench)
     return bool(more)
 
 
@@ -133,13 +130,10 @@ class _Finder:
                 if structure := (yield from self._confirmed(index, sets, exact.size)):
                     return structure
             if block.size < MIN_PERIOD_MEMBERS:
-                try:
-                    wide, wide_size = yield from self._set_in_wide_block(exact, spare)
-                    for index, sets in (yield from self._candidates(exact, spare, wide, wide_size)):
-                        if structure := (yield from self._confirmed(index, sets, exact.size)):
-                            return structure
-                except StopEarly:  # a recording has no wide block
-                    pass
+                wide, wide_size = yield from self._set_in_wide_block(exact, spare)
+                for index, sets in (yield from self._candidates(exact, spare, wide, wide_size)):
+                    if structure := (yield from self._confirmed(index, sets, exact.size)):
+                        return structure
         except Inconclusive as inconclusive:
             return str(inconclusive)
         some = ", ".join(map(str, block[:6].tolist())) + (", ..." if block.size > 6 else "")
