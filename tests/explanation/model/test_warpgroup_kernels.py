@@ -27,7 +27,7 @@ def explained(kernel):
         ("triton_128x128", 0.15),
         ("triton_128x256", 0.15),
         ("triton_64x64", 0.16),
-        ("triton_128x64", 0.19),
+        ("triton_128x64", 0.195),
         ("bulk_gemm_2x64", 0.12),
         ("bulk_stream_2", 0.12),
         ("special_gemm_4x256", 0.11),
