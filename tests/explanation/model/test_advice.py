@@ -189,7 +189,11 @@ def test_local_memory_is_avoided(tmp_path):
         (
             "label_propagation",
             "Run 24 warps per SM instead of 64 (3 blocks): use a grid of 396 blocks and a grid-stride loop",
-            ("prefer a carveout of 3%", "loads that hit the L1: 14% -> 49%", "33 MiB -> 12.4 MiB; the L2 holds 49.5 MiB"),
+            (
+                "prefer a carveout of 3%",
+                "loads that hit the L1: 14% -> 49%",
+                "33 MiB -> 12.4 MiB; the L2 holds 49.5 MiB",
+            ),
             0.2,
         ),
         (
