@@ -307,3 +307,18 @@ def test_arrays_of_another_name_or_shape_are_refused(folder, arrays, why):
 def test_an_oversized_header_is_refused(folder, header, why):
     with pytest.raises(RecordingError, match=why):
         RecordedGpu.open(crafted(folder, LAP, [], header))
+
+
+@pytest.mark.parametrize("lost", ["begin", "block"])
+def test_a_trace_without_one_of_its_arrays_is_refused(folder, monkeypatch, lost):
+    whole = FakeGpu._trace
+
+    def without_one(gpu: FakeGpu, workload: Workload) -> Trace:
+        trace = whole(gpu, workload)
+        arrays = {name: array for name, array in trace.arrays.items() if name != lost}
+        return Trace(trace.workload, arrays, trace.context)
+
+    monkeypatch.setattr(FakeGpu, "_trace", without_one)
+    record(folder, [MIX])
+    with RecordedGpu.open(folder) as gpu, pytest.raises(RecordingError, match=f"it lacks the array '{lost}'"):
+        gpu.run([MIX])

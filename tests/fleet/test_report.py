@@ -37,8 +37,8 @@ def test_of_2000_healthy_cards_at_most_one_is_out(model):
 def test_a_sentence_names_card_value_siblings_and_settings(model):
     (card,) = report(fleet(model, 64, 3, {9: {DRAM: -0.09}})).out
     text = sentence(card)
-    assert text.startswith("node1 cuda:1 (GPU-00000009): Device memory, read bandwidth 4.1") and "9% slow" in text
-    assert "siblings 4.5" in text and "clocks and settings as most siblings" in text
+    assert text.startswith("node1 cuda:1 (GPU-00000009): Device memory, read bandwidth 4.2") and "9% slow" in text
+    assert "siblings 4.6" in text and "clocks and settings as most siblings" in text
 
 
 def test_a_higher_latency_is_slow(model):

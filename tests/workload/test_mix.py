@@ -30,6 +30,7 @@ def test_instructions_and_loads_of_a_warp():
         *({"access": Access.STREAMING}, {"access": Access.RANDOM, "footprint": -4}, STREAMING | {"stride": 0}),
         *({"sampled": 8}, {"sampled": -1}, STREAMING | {"sampled": 2000}),
         *(STREAMING | {"sampled": 8, name: 2} for name in ("ilp", "waves")),
+        *({"per_sm": True, "waves": 4096}, {"per_sm": True, "silent": True, "waves": 2}),
     ],
 )
 def test_impossible_mixes_are_refused(changes):

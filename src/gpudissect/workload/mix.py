@@ -15,6 +15,7 @@ MAX_ILP = 32
 MAX_STRIDE = 1024
 MAX_ITERATIONS = 1 << 24
 MAX_SAMPLE_INTERVAL = 1024
+MAX_SUMMED_WARPS = 1 << 14
 
 
 class Instruction(StrEnum):
@@ -199,6 +200,8 @@ class Mix:
             yield "single loads are timed in mixes of one chain per warp and one wave, streaming or random"
         if self.silent and (self.waves < 2 or self.sms is not None):
             yield f"a silent mix has several waves on all SMs, got {self.waves} on {self.sms}"
+        if self.per_sm and (self.silent or self.warps * self.waves > MAX_SUMMED_WARPS):
+            yield f"at most {MAX_SUMMED_WARPS} warps of an SM are summed, of a mix that is not silent"
         if self.source_registers and {step.instruction for step in self.body} != {Instruction.FFMA}:
             yield "source registers are chosen for multiply-adds alone (ffma)"
         if self.source_registers and (len(self.source_registers) != 3 or not 0 <= min(self.source_registers) < 255):

@@ -32,6 +32,11 @@ def test_copies_are_counted(number):
     assert count_copies([1.0 if warp % number == 0 else 0.0 for warp in range(32)]) == number
 
 
+def test_copies_that_serve_neighbouring_warps_are_counted():
+    """Warps 0, 1, 4, 5, ... of a Quadro P6000 share one of two texture caches (coreFlow_Texture_Pascal.log of MT4G)."""
+    assert count_copies([float(warp % 4 < 2) for warp in range(32)]) == 2
+
+
 IRREGULAR = {
     "no warps": [],
     "all low": [0.0] * 32,

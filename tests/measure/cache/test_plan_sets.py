@@ -179,8 +179,7 @@ def test_what_distinguishes_lines_from_sectors_of_larger_ones(gpu_with, cache, l
     if line is None:
         assert not any("sectors" in text for texts in caveats for text in texts)
         return
-    same = f"lines of {line} B in sectors of {cache.line} B may have the same index"
-    text = f"{same}, but a set of them would hold {fit} random addresses; {ways} were found to fit"
+    text = f"not {fit} ways of {line} B lines in sectors of {cache.line} B: {ways} random addresses fit in a set"
     assert all(text in texts for texts in caveats)
 
 

@@ -8,7 +8,7 @@ from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
 from gpudissect.measure.infer_confidence import CONFLICTED
-from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Route
+from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Room, Route
 from gpudissect.survey.run import run_survey
 from gpudissect.workload import Path
 from tests.measure.conftest import bits, plain_l2
@@ -74,6 +74,14 @@ def test_an_l2_is_found_exactly(gpu_with, kib, line, policy, seed):
 
 ONE_LARGE_SET = Cache((17, *[8] * 6), 128, 128, MODULO, LRU)
 """One set of 17 ways and six of 8: a footprint in one piece conflicts from the 58th of 65 lines on."""
+
+
+@pytest.mark.parametrize("room", [Room(218), Room(217, halves=True)])
+def test_a_capacity_beside_other_processes_is_no_more_than_bracketed(gpu_with, room):
+    """Sets x ways are 224 lines; what other processes evict hides that fewer have room."""
+    cache = Cache((8,) * 24 + (4,) * 8, 128, 128, MODULO, LRU, room=room)
+    capacity = survey(gpu_with(cache, plain_l2(), Noise(seed=1, other_users=256)), "l1")["capacity"]
+    assert capacity.low <= room.lines * 128 <= capacity.high or capacity.confidence < 0.95
 
 
 def test_unequal_sets_are_found_and_the_first_conflict_is_a_caveat(gpu_with):

@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from gpudissect.measure.instructions.infer_issue import (
     Lifetimes,
+    SmTotals,
     issue_rate,
     issue_rate_difference,
     median_duration,
     near_far_latency,
     warps_needed,
 )
+from gpudissect.trace import totals_by_sm
 
 
 def lifetimes(*warps: tuple[int, int, int]) -> Lifetimes:
@@ -174,3 +176,11 @@ def test_totals_are_those_of_the_warps(warps: list[tuple[int, int, int]]) -> Non
     assert totals.mean_duration == pytest.approx((each.end - each.begin).mean())
     assert totals.steady_rate(7.0) == pytest.approx(7 * (1 / (each.end - each.begin)).sum() / len(own))
     assert totals.rate_between_waves(1.0) == pytest.approx(rate_by_definition(each))
+
+
+@pytest.mark.parametrize("name", ["warps", "span", "duration", "pace", "full_cycles", "full_warps"])
+def test_impossible_sums_are_refused(name: str) -> None:
+    arrays = totals_by_sm(TWO_SMS.begin, TWO_SMS.end, TWO_SMS.sm)
+    SmTotals.of_arrays(arrays)
+    with pytest.raises(ValueError, match="full occupancy"):
+        SmTotals.of_arrays({**arrays, name: np.full(2, -1)})

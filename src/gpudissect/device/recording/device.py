@@ -50,6 +50,7 @@ MIN_CLOCK_HZ, MAX_CLOCK_HZ, MAX_FACT = 1e3, 1e12, 2**62
 MAX_SMS = 1 << 16
 MAX_LATENCIES = 1 << 16  # distinct latencies of single loads in one trace; devices count no more
 SHORTER = ("latency", "count")  # arrays that may have fewer items than `array_shapes` states
+OPTIONAL = {Stream: ("cycles",), Mix: ("overflow_count",)}  # arrays that a trace may lack
 _INFO = TypeAdapter(DeviceInfo)
 _CONTEXT = TypeAdapter(Context)
 
@@ -234,11 +235,13 @@ class RecordedGpu(Device):
                 packed, data = data[: description["packed"]], data[description["packed"] :]
                 array = _unpack(label, description, packed, workload, arrays, math.prod(shapes[label]))
                 shape = shapes[label]
-                may_lack = label in SHORTER or (isinstance(workload, Mix) and workload.silent)
+                may_lack = label in SHORTER or (isinstance(workload, Mix) and workload.silent and array.size > 0)
                 shorter = may_lack and array.ndim == 1 and array.size <= shape[0]
                 if array.shape != shape and not shorter:
                     raise RecordingError(f"array {label!r} has shape {array.shape}, that of the workload is {shape}")
                 arrays[label] = array
+            if missing := shapes.keys() - arrays.keys() - {*OPTIONAL.get(type(workload), ())}:
+                raise RecordingError(f"it lacks the array {min(missing)!r}")
             return Trace(name, arrays, self._contexts[entry["context"]])
         except RecordingError as error:
             raise RecordingError(f"recording {self._folder}, {_summary(workload)}: {error}") from None

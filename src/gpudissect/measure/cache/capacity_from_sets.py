@@ -15,7 +15,7 @@ from gpudissect.measure.cache.infer_structure import Structure
 from gpudissect.measure.cache.plan_line import Lines, recount_lines
 from gpudissect.measure.cache.residency_probe import ResidencyTest
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL, EXACT
-from gpudissect.measure.plan import Ask, Bench, StopEarly, found
+from gpudissect.measure.plan import Ask, Bench, found
 from gpudissect.simulation.cache.geometry import Room
 from gpudissect.units import format_bytes
 from gpudissect.workload import Explicit, Order, Timing
@@ -35,11 +35,8 @@ def capacity_from_sets(
     if lines.resident is not None:
         lines = yield from recount_lines(test.level, lines.line, sum(structure.ways), bench)
     capacity = _by_residency(test.level.element, structure, count, lines)
-    try:
-        if lines.resident is not None and not test.is_disturbed:
-            return (yield from _test_room(capacity, structure, count, test, bench))
-    except StopEarly:  # a recording without these chains
-        pass
+    if lines.resident is not None and not test.is_disturbed:
+        return (yield from _test_room(capacity, structure, count, test, bench))
     return capacity, structure
 
 
@@ -47,40 +44,33 @@ def _by_residency(element: str, structure: Structure, count: int, lines: Lines) 
     """The capacity from the ways of all sets, or a range to `count` contiguous lines.
 
     If the cache has more tags than data, only as many lines are resident as fit contiguously. A cache that protects
-    lines accessed twice can look the same, so this case is never certain.
+    lines accessed twice can look the same, and the number of resident lines is known to 3 % only.
     """
     ways, resident = sum(structure.ways), lines.resident
     if resident is None:  # nor is the line size known: ways count the unit used in its place
         size = count * structure.line
         caveat = f"{ways} lines fit if they are spread over all sets, {count} consecutive ones"
         return found(element, "capacity", size, size, size, DOUBTFUL, CAPACITY_METHOD, structure.evidence, (caveat,))
-    matches_ways, matches_piece = (
-        abs(resident.elements - total) <= 3 * resident.error + SIZE_TOLERANCE * total for total in (ways, count)
-    )
-    certain = matches_ways and not matches_piece
+    matches_piece = abs(resident.elements - count) <= 3 * resident.error + SIZE_TOLERANCE * count
     piece, whole = format_bytes(count * structure.line), format_bytes(ways * structure.line)
-    caveat = FITS.format(piece)
-    if not certain:
-        caveat = (
-            f"a contiguous buffer fits up to {piece}, sets x ways are {whole}; about {resident.elements:.0f} resident "
-            "lines do not distinguish the two"
-        )
-    low, high = (ways, ways) if certain else sorted((count, ways))
-    value, low, high = (total * structure.line for total in (count if matches_piece else ways, low, high))
-    confidence, evidence = EXACT if certain else BRACKETED, (*structure.evidence, *lines.evidence)
+    held = f"about {resident.elements:.0f} lines are resident at a time"
+    caveat = f"a contiguous buffer fits up to {piece}, sets x ways are {whole}; {held}"
+    totals = (count if matches_piece else ways, *sorted((count, ways)))
+    value, low, high = (total * structure.line for total in totals)
+    confidence, evidence = BRACKETED if count <= ways else CONFLICTED, (*structure.evidence, *lines.evidence)
     return found(element, "capacity", value, low, high, confidence, CAPACITY_METHOD, evidence, (caveat,))
 
 
 def _fits_in_all_laps(
     orders: Sequence[Order], control: Order, accesses: int, test: ResidencyTest
-) -> Ask[tuple[int, list[Fit], tuple[str, ...]]]:
-    """Laps, whether each of these chains of about equal length misses in none of them, and the evidence."""
+) -> Ask[tuple[list[Fit], tuple[str, ...]]]:
+    """Whether each of these chains of about equal length misses in none of them, and the evidence."""
     laps = accesses // orders[0].count + 1
     traces = yield [test.chase(order, 0, laps) for order in (*orders, control)]
     *misses, misread = (int(trace.counts[:, 1].sum()) for trace in traces)
     expected = misread * orders[0].count / control.count  # scaled from the lines of the control
     fits = [excess_fit(each - expected, expected, laps) for each in misses]
-    return laps, fits, tuple(trace.workload for trace in traces)
+    return fits, tuple(trace.workload for trace in traces)
 
 
 def _test_room(
@@ -100,10 +90,9 @@ def _test_room(
             return capacity, structure
         low, high = narrowed(low, high, {size: fit is Fit.FITS for size, fit in fits.items()})
     sizes = [max(1, low - i) for i in range(PIECE_SIZES)]
-    orders = [Explicit(lines[:size]) for size in sizes]
-    control = Explicit(lines[: max(1, low // 2)])
+    *orders, control = (Explicit(lines[:size]) for size in (*sizes, max(1, low // 2)))
     for accesses in ROOM_ACCESSES:
-        _, in_all_laps, evidence = yield from _fits_in_all_laps(orders, control, accesses, test)
+        in_all_laps, evidence = yield from _fits_in_all_laps(orders, control, accesses, test)
         if Fit.UNDECIDED not in in_all_laps:
             break
     if Fit.FITS not in in_all_laps or in_all_laps[0] is Fit.UNDECIDED:
@@ -114,7 +103,8 @@ def _test_room(
         caveats = (FITS.format(format_bytes(count * line)), *caveats)
     evidence = (*structure.evidence, *test.evidence[earlier:], *evidence)
     if room == lines.size:  # every tag has room for its data
-        return found(capacity.element, "capacity", size, size, size, EXACT, ROOM_METHOD, evidence, caveats), structure
+        fields = (EXACT if count <= room else CONFLICTED, ROOM_METHOD, evidence, caveats)
+        return found(capacity.element, "capacity", size, size, size, *fields), structure
     halves, chases = yield from holds_more_used_once(structure, room, test, bench)
     evidence += chases
     is_certain = room == low or bool(halves)  # no other reason is known for misses in some laps only

@@ -49,17 +49,17 @@ def count_copies(miss_share_by_warp: Sequence[float], undisturbed: float = 0.0) 
     """Number of copies of a cache that serve the warps of an SM.
 
     `miss_share_by_warp[w]` is the share of misses of warp 0 after a lap of warp w over other lines: high if the same
-    copy serves both. Without that lap it is `undisturbed`: the chain may not quite fit. The number of copies is the
-    distance between warps that share with warp 0; None if they are not evenly spaced, a share is neither high nor low,
-    or the chain hardly hits at all.
+    copy serves both. Without that lap it is `undisturbed`: the chain may not quite fit. The warps of a copy recur: one
+    of two, say, or the first two of four (a Quadro P6000 in the logs of MT22's author). None if they do not, a share is
+    neither high nor low, or the chain hardly hits at all.
     """
     if undisturbed > MAX_UNDISTURBED_MISS_SHARE:
         return None
     evicted = [(share - undisturbed) / (1 - undisturbed) for share in miss_share_by_warp]
-    if any(MAX_HIT_MISS_SHARE < share < MIN_MISS_SHARE for share in evicted):
-        return None
-    same_copy = [warp for warp, share in enumerate(evicted) if share >= MIN_MISS_SHARE]
-    if not same_copy or len(miss_share_by_warp) % len(same_copy):
-        return None
-    step = len(miss_share_by_warp) // len(same_copy)
-    return step if same_copy == list(range(0, len(miss_share_by_warp), step)) else None
+    is_unclear = any(MAX_HIT_MISS_SHARE < share < MIN_MISS_SHARE for share in evicted)
+    shared, count = [share >= MIN_MISS_SHARE for share in evicted], len(evicted)
+    periods = (each for each in range(1, count + 1) if count % each == 0)
+    period = next((each for each in periods if shared == shared[:each] * (count // each)), 0)
+    of_one = sum(shared[:period])
+    is_unclear |= not any(shared[:1]) or period % of_one > 0 or (period == count and of_one > 1)
+    return None if is_unclear else period // of_one

@@ -292,7 +292,8 @@ def _with_spare(exact: Array, others: Array, spare: int) -> Array:
 
 def _estimates(element: str, structure: Structure, count: int) -> tuple[Estimate, ...]:
     total, unequal = sum(structure.ways), len(set(structure.ways)) > 1
-    conflict = () if total == count else (f"sets x ways are {total} lines, but only {count} consecutive lines fit",)
+    fit = f"{'only ' * (count < total)}{count} consecutive lines fit"
+    conflict = () if total == count else (f"sets x ways are {total} lines, but {fit}",)
     in_all, sectors = (f"{total} lines in all",) * unequal, _sector_caveat(structure)
     tested_bits = f"address bits below {(structure.lines * structure.line).bit_length() - 1} were tested"
 
@@ -317,8 +318,7 @@ def _sector_caveat(structure: Structure) -> tuple[str, ...]:
     if larger // line not in SECTOR_COUNTS or ways * line % larger:
         return ()
     fit = ways * line // larger
-    same = f"lines of {larger} B in sectors of {line} B may have the same index"
-    return (f"{same}, but a set of them would hold {fit} random addresses; {ways} were found to fit",)
+    return (f"not {fit} ways of {larger} B lines in sectors of {line} B: {ways} random addresses fit in a set",)
 
 
 EXPERIMENTS = for_each_cache(

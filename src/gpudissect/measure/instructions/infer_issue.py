@@ -65,8 +65,11 @@ class SmTotals:
     full_cycles: Ints  # how long that was; 0 if there was no such time
 
     def __post_init__(self) -> None:
-        if not self.warps.size or min(self.warps.min(), self.spans.min(), self.durations.min()) <= 0:
-            raise ValueError("an SM ran no warps, or they took no cycles")
+        positive = (self.warps, self.spans, self.durations, self.paces)
+        parts = ((self.full_cycles, self.spans), (self.full_warps, self.warps + 1e-6))
+        is_impossible = any((part < 0).any() or (part > whole).any() for part, whole in parts)
+        if not self.warps.size or is_impossible or any(each.min() <= 0 for each in positive):
+            raise ValueError("an SM ran no warps, they took no cycles, or more ran at full occupancy than in all")
 
     @classmethod
     def of(cls, trace: Trace) -> SmTotals:

@@ -111,7 +111,8 @@ def _measure(workload: Workload, trace: Trace) -> tuple[str, Row] | None:
     if isinstance(workload, Mix):
         row = {"warps": workload.warps, "chains": workload.ilp, "stride": workload.stride, "width": workload.width}
         row["body"] = ", ".join(f"{step.instruction}:{step.count}" for step in workload.body)
-        row["time"] = float(np.median(trace.end - trace.begin)) / workload.instructions
+        durations = trace.arrays["duration"] / trace.arrays["warps"] if workload.per_sm else trace.end - trace.begin
+        row["time"] = float(np.median(durations)) / workload.instructions
         return "time of an instruction", row
     return _measure_chase(workload, trace) if isinstance(workload, Chase) else None
 

@@ -58,7 +58,7 @@ def latency_by_run(element: str, mixes: Mixes) -> Series | None:
     None unless all mixes are one warp with one chain, of two lengths, several runs each.
     """
     durations: dict[int, list[float]] = {}
-    for mix, trace in mixes:
+    for mix, trace in (each for each in mixes if not each[0].per_sm):
         durations.setdefault(mix.instructions, []).append(float(round(median_duration(trace.begin, trace.end))))
     single = all((mix.warps, mix.ilp) == (1, 1) for mix, _ in mixes)
     if not single or len(durations) != 2 or min(map(len, durations.values())) < MIN_RUNS:
