@@ -203,10 +203,13 @@ def _labels(ticks: Sequence[float], unit: str) -> dict[float, str]:
 
 
 def _x_axis(scale: Scale, ticks: Mapping[float, str]) -> Iterator[Markup]:
+    end = 0.0  # of the text before
     for value, text in ticks.items():
-        at = LEFT + PLOT_WIDTH * scale.at(value)
+        at, half = LEFT + PLOT_WIDTH * scale.at(value), TICK_LETTER / 2 * len(text)
         yield tag("line", x1=at, x2=at, y1=TOP, y2=BOTTOM)
-        yield tag("text", text, x=min(at, WIDTH - TICK_LETTER / 2 * len(text)), y=BOTTOM + 17, text_anchor="middle")
+        if (middle := min(at, WIDTH - half)) - half >= end:
+            end = middle + half
+            yield tag("text", text, x=middle, y=BOTTOM + 17, text_anchor="middle")
 
 
 def _y_axis(scale: Scale, ticks: Mapping[float, str]) -> Iterator[Markup]:
