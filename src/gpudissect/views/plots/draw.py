@@ -29,7 +29,7 @@ LEFT, TOP, PLOT_WIDTH, PLOT_HEIGHT = 84, 12, 422, 242
 BOTTOM = TOP + PLOT_HEIGHT
 MAX_LABELLED_BARS = 10  # bars that have a tick each
 TICK_WIDTH = 34  # pixels of the text of a tick
-TICK_LETTER = 9.4  # and of one letter on a phone, where text is largest (page.css)
+TICK_LETTER = 10.6  # and of one letter on a phone, where text is largest (page.css)
 NUMBERED = ("sm", "peer", "lap", "ring", "chain", "run", "number")  # neighbours stand equally far apart
 MAX_LARGE_DOTS = 150  # of one group; of more each is plotted smaller
 SIZE_ORDER = (2, 0, 1, 3)  # pairs of styles by the size of their marks, the smallest first (plot.css)
@@ -203,13 +203,10 @@ def _labels(ticks: Sequence[float], unit: str) -> dict[float, str]:
 
 
 def _x_axis(scale: Scale, ticks: Mapping[float, str]) -> Iterator[Markup]:
-    end = 0.0  # of the text before
     for value, text in ticks.items():
-        at, half = LEFT + PLOT_WIDTH * scale.at(value), TICK_LETTER / 2 * len(text)
+        at = LEFT + PLOT_WIDTH * scale.at(value)
         yield tag("line", x1=at, x2=at, y1=TOP, y2=BOTTOM)
-        if (middle := min(at, WIDTH - half)) - half >= end:
-            end = middle + half
-            yield tag("text", text, x=middle, y=BOTTOM + 17, text_anchor="middle")
+        yield tag("text", text, x=min(at, WIDTH - TICK_LETTER / 2 * len(text)), y=BOTTOM + 17, text_anchor="middle")
 
 
 def _y_axis(scale: Scale, ticks: Mapping[float, str]) -> Iterator[Markup]:
