@@ -281,10 +281,8 @@ def array_shapes(workload: Workload, sm_count: int) -> Mapping[str, Shape]:
             return {"nanoseconds": (workload.runs,)}
         case Mix():
             sms = workload.sms or sm_count
-            warps: Shape = (sms * workload.warps * workload.waves,)
-            each: dict[str, Shape] = dict.fromkeys(TOTALS, (sms,))
-            each = each if workload.per_sm else dict.fromkeys(LIFETIME, warps)
-            shapes = each | {"nanoseconds": (1,)}
+            names, count = (TOTALS, sms) if workload.per_sm else (LIFETIME, sms * workload.warps * workload.waves)
+            shapes = {**dict.fromkeys(names, (count,)), "nanoseconds": (1,)}
             if workload.sampled:
                 shapes |= dict.fromkeys(SHORTER, (MAX_LATENCIES,)) | {"overhead": (1,), "overflow_count": (1,)}
             return shapes
