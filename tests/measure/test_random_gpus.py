@@ -77,6 +77,14 @@ def test_misses_in_some_laps_only_need_lines_whose_room_depends_on_their_use():
     assert not gpu.hierarchy.caches["l1"].room.halves and found.confidence == CONFLICTED
 
 
+def test_a_capacity_that_was_not_tested_has_a_bracket_below_what_seems_to_fit():
+    """Seed 2800960: a line used once takes half the room, so 1417 lines miss in few laps; 1416 fit."""
+    gpu = random_gpu(2800960)
+    found = estimates(gpu, ["sets.l1"], 2800960)["l1", "capacity"]
+    cache = gpu.hierarchy.caches["l1"]
+    assert cache.capacity - 4 * cache.line <= found.low <= cache.capacity <= found.high
+
+
 @pytest.mark.parametrize(("seed", "cache", "copies"), [(2300536, "l1", 2), (2300836, "texture", 4)])
 def test_copies_of_a_cache_are_counted_by_a_chain_that_does_not_quite_fit(seed, cache, copies):
     found = estimates(random_gpu(seed), [f"sharing.{cache}"], seed)

@@ -199,13 +199,12 @@ def disturbances(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doubt
     for (element, attribute), each in disturbed.items():
         sets, confidence = findings.get((element, "sets")), BRACKETED
         are_sets_unclear = sets is not None and sets.status is Status.AMBIGUOUS
+        is_partitioned = (segment := findings.get((element, "segment_size"))) is not None and segment.status.has_value
         if attribute == "replacement_policy":
             confidence = DOUBTFUL if str(each.value).startswith(RANDOM_POLICIES) else CONFLICTED
-        elif attribute == "capacity" and (segment := findings.get((element, "segment_size"))) and segment.value:
-            confidence = CONFLICTED
         elif (
             attribute in ("segment_size", "max_miss_rate")
-            or (attribute == "capacity" and are_sets_unclear)
+            or (attribute == "capacity" and (are_sets_unclear or is_partitioned))
             or (element in TLBS and each.confidence == CONFLICTED)
         ):
             confidence = DOUBTFUL
