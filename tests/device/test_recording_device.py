@@ -322,3 +322,16 @@ def test_a_trace_without_one_of_its_arrays_is_refused(folder, monkeypatch, lost)
     record(folder, [MIX])
     with RecordedGpu.open(folder) as gpu, pytest.raises(RecordingError, match=f"it lacks the array '{lost}'"):
         gpu.run([MIX])
+
+
+def test_work_that_ends_before_it_begins_is_refused(folder, monkeypatch):
+    whole = FakeGpu._trace
+
+    def reversed_in_time(gpu: FakeGpu, workload: Workload) -> Trace:
+        trace = whole(gpu, workload)
+        return Trace(trace.workload, {**trace.arrays, "end": trace.begin - 1}, trace.context)
+
+    monkeypatch.setattr(FakeGpu, "_trace", reversed_in_time)
+    record(folder, [MIX])
+    with RecordedGpu.open(folder) as gpu, pytest.raises(RecordingError, match="ends before it begins"):
+        gpu.run([MIX])

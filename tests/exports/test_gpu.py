@@ -174,7 +174,8 @@ def test_a_sum_of_penalties_of_which_one_is_missing_is_assumed():
     [
         ({"value": 734.0, "low": 731.0, "high": 737.0}, (363, 358, 368)),
         ({"value": 440.0, "low": 437.0, "high": 443.0}, None),  # 64 to 74, and P3 - P1 is 54 to 64
-        ({"value": 300.0}, None),  # less than P4
+        ({"value": 300.0, "low": 298.0, "high": 302.0}, None),  # less than P4
+        ({"value": 734.0}, None),  # nothing says how exact it is
         (None, None),
     ],
 )

@@ -152,8 +152,8 @@ def _latencies(numbers: _Numbers) -> Iterator[Doubt]:
         low, high = hit[0] + penalty[0], hit[1] + penalty[1]
         if low > MAX_LATENCY_RATIO * (far or l2)[1] or high * MAX_LATENCY_RATIO < l2[0]:
             what = f"{name}: a hit and the penalty of a miss take {low:.0f} to {high:.0f} cycles, but a hit of the L2"
-            names = _names(name, "miss_penalty", *SIZES, "replacement_policy")
-            yield Doubt(f"{what} {l2[0]:.0f} to {l2[1]:.0f}", names)
+            what = f"{what} {l2[0]:.0f} to {l2[1]:.0f}"
+            yield Doubt(what, _names(name, "miss_penalty", *SIZES, "replacement_policy"))
 
 
 def _l2_sizes(numbers: _Numbers, stated: object) -> Iterator[Doubt]:
@@ -185,8 +185,7 @@ def doubtful_sets(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doub
             yield Doubt(what, _names(element, "capacity"))
         if attribute == "ways" and each.low is not None and each.high is None:
             what = f"{element}: several sets with more tags than data would look like this one"
-            names = _names(element, "sets", "ways", "index_function", "max_miss_rate")
-            yield Doubt(what, names)
+            yield Doubt(what, _names(element, "sets", "ways", "index_function", "max_miss_rate"))
 
 
 def disturbances(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doubt]:

@@ -225,16 +225,15 @@ class RecordedGpu(Device):
 
     def _trace(self, workload: Workload, name: str, recorded: tuple[Entry, Data]) -> Trace:
         entry, data = recorded
-        arrays: dict[str, Array] = {}
-        shapes = array_shapes(workload, self._info.sm_count)
+        arrays, shapes = dict[str, Array](), array_shapes(workload, self._info.sm_count)
         try:
             for description in entry["arrays"]:
                 label = current_name(description["name"], WIRE_ARRAYS)
                 if label not in shapes or label in arrays:
                     raise RecordingError(f"array {label!r:.60} is none of this workload, or occurs twice")
                 packed, data = data[: description["packed"]], data[description["packed"] :]
-                array = _unpack(label, description, packed, workload, arrays, math.prod(shapes[label]))
                 shape = shapes[label]
+                array = _unpack(label, description, packed, workload, arrays, math.prod(shape))
                 may_lack = label in SHORTER or (isinstance(workload, Mix) and workload.silent and array.size > 0)
                 shorter = may_lack and array.ndim == 1 and array.size <= shape[0]
                 if array.shape != shape and not shorter:
@@ -242,6 +241,8 @@ class RecordedGpu(Device):
                 arrays[label] = array
             if missing := shapes.keys() - arrays.keys() - {*OPTIONAL.get(type(workload), ())}:
                 raise RecordingError(f"it lacks the array {min(missing)!r}")
+            if "begin" in arrays and (arrays["end"] < arrays["begin"]).any():
+                raise RecordingError("some work ends before it begins")
             return Trace(name, arrays, self._contexts[entry["context"]])
         except RecordingError as error:
             raise RecordingError(f"recording {self._folder}, {_summary(workload)}: {error}") from None

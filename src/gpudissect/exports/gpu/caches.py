@@ -277,9 +277,9 @@ def _penalty(readings: Readings, level: str, previous: Entry | None) -> Entry:
 def _cold_penalty(readings: Readings) -> Entries:
     """Cycles of a page walk if memory serves the data, P5 - P4; empty unless that is surely more than P3 - P1."""
     found = readings.entries("spectrum_global_l2", PENALTY_PATTERNS).values()
-    if len(found) < len(PENALTY_PATTERNS):
+    if len(found) < len(PENALTY_PATTERNS) or not all("low" in entry and "high" in entry for entry in found):
         return {}
-    p1, p3, p4, p5 = ({"low": entry["value"], "high": entry["value"]} | entry for entry in found)
+    p1, p3, p4, p5 = found
     low, high = round_cycles(p5["low"] - p4["high"]), round_cycles(p5["high"] - p4["low"])
     if low <= max(0, p3["high"] - p1["low"]):
         return {}

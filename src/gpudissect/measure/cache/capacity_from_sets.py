@@ -24,7 +24,6 @@ CAPACITY_METHOD = "ways of all sets, cross-checked by residency"
 FITS = "a contiguous buffer fits up to {}: some sets are full before others"
 ROOM_METHOD = "largest number of lines that stay resident together, no set over its ways"
 PIECE_SIZES, PIECE_ACCESSES = 4, 1 << 17  # contiguous sizes up to the largest that fits, tested again; accesses to each
-MAX_UNNOTICED = PIECE_SIZES - 1  # lines that miss in some laps only
 ROOM_ACCESSES = (PIECE_ACCESSES, 1 << 20, 1 << 22)  # the same, more until all are decided
 MIN_FIRST_USES, MIN_MANY_HITS, MAX_FEW_HITS = 64, 0.9, 0.7  # lines that may be missing; share that hits
 
@@ -57,7 +56,7 @@ def _by_residency(element: str, structure: Structure, count: int, lines: Lines) 
     piece, whole = format_bytes(count * structure.line), format_bytes(ways * structure.line)
     held = f"about {resident.elements:.0f} lines are resident at a time"
     caveat = f"a contiguous buffer fits up to {piece}, sets x ways are {whole}; {held}"
-    totals = (count if matches_piece else ways, max(1, min(count, ways) - MAX_UNNOTICED), max(count, ways))
+    totals = (count if matches_piece else ways, max(1, min(count, ways) - PIECE_SIZES + 1), max(count, ways))
     value, low, high = (total * structure.line for total in totals)
     confidence, evidence = BRACKETED if count <= ways else CONFLICTED, (*structure.evidence, *lines.evidence)
     return found(element, "capacity", value, low, high, confidence, CAPACITY_METHOD, evidence, (caveat,))
