@@ -54,7 +54,8 @@ that `discover` finds. `discover --method saavedra`, `wong` or `mt22` runs them 
 methods of Saavedra and Wong contradict each other (s4.1, figures 4 and 5). The sets inferred in figure 7 reproduce
 figure 5, but not figure 4. Four sets of 24 lines of 128 B in sectors of 32 B reproduce both; the GPU file has them as
 the alternative. `discover` finds either: the caveat of sets and ways says that a set holds 96 random addresses in
-figure 7, and 24 in the alternative. Latency of a 48 KB array falls at a stride of 128 B with the sets of figure 7, and of 2048 B in the alternative, as printed.
+figure 7, and 24 in the alternative. Latency of a 48 KB array falls at a stride of 128 B with the sets of figure 7, and
+of 2048 B in the alternative, as printed.
 
 MC16's second TLB is the clearest example. The paper counts 17 missed entries over 132 MiB and 8 more for each further
 2 MiB. It equates misses with ways, and infers one set of 17 ways and six of 8. With LRU, however, a set of n

@@ -136,3 +136,30 @@ def test_a_folder_without_results(tmp_path, capsys, name):
 def test_without_a_command_the_help_is_printed(capsys):
     assert main(["fleet"]) == 0
     assert "report" in capsys.readouterr().out
+
+
+def test_run_measures_simulated_cards_and_resumes(tmp_path, capsys):
+    command = ["fleet", "run", str(tmp_path), "-d", "sim:gtx980", "--only", "timer", "--workers", "1"]
+    assert main([*command, "--count", "1"]) == 0
+    assert capsys.readouterr().out.startswith("1 of 1 cards measured, in ")
+    assert main([*command, "--count", "2", "--resume", "--json"]) == 0
+    ended = json.loads(capsys.readouterr().out)
+    assert (ended["schema"], ended["cards"], ended["measured"]) == ("gpudissect-fleet-run/1", 2, 2)
+    assert len(list(tmp_path.rglob("*.json"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "why"),
+    [
+        (["--local", "--scheduler", "tcp://a:1"], 2, "name one"),
+        (["--count", "2"], 2, "name their model"),
+        (["-d", "cuda:0"], 2, "-d names a simulated GPU"),
+        (["-d", "sim:gtx981"], 3, "did you mean sim:gtx980"),
+        (["-d", "sim:gtx980", "--only", "l9"], 2, "l9"),
+        (["-d", "sim:gtx980", "--resume"], 2, "no run to resume"),
+    ],
+)
+def test_what_cannot_be_run(tmp_path, capsys, options, code, why):
+    assert main(["fleet", "run", str(tmp_path), *options]) == code
+    assert why in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

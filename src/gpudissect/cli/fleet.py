@@ -1,4 +1,4 @@
-"""Commands on many GPUs: ``gpudissect fleet report``."""
+"""Commands on many GPUs: ``gpudissect fleet run`` and ``fleet report``."""
 
 from __future__ import annotations
 
@@ -10,17 +10,77 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from gpudissect.cli.console import DONE, PARTIAL, print_json, print_note
+from gpudissect.cli.console import DONE, INTERRUPTED, PARTIAL, print_interrupted, print_json, print_note, progress_on_stderr
 from gpudissect.cli.results import write_file
+from gpudissect.errors import UsageError
 
 MAX_LISTED = 20  # unreadable files
-app = typer.Typer(help="Compare the cards of a fleet.", rich_markup_mode=None)
+MAX_CARDS = 100_000
+app = typer.Typer(help="Measure and compare the cards of a fleet.", rich_markup_mode=None)
 
 
 @app.callback(invoke_without_command=True)
 def _fleet(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+
+
+@app.command()
+def run(
+    folder: Annotated[Path, Argument(metavar="DIR", help="Folder for the results: a folder a run, a file a card.")],
+    device: Annotated[
+        str | None,
+        Option("--device", "-d", metavar="DEV", help="Simulated GPU, such as sim:h200, instead of real ones."),
+    ] = None,
+    count: Annotated[int, Option(min=1, max=MAX_CARDS, help="Number of simulated cards, each with its own noise.")] = 1,
+    local: Annotated[bool, Option("--local", help="Run workers on this machine (the default).")] = False,
+    workers: Annotated[
+        int | None, Option(min=1, max=1024, help="Number of these workers (default: one a GPU, or a CPU core).")
+    ] = None,
+    scheduler: Annotated[str | None, Option(metavar="ADDRESS", help="Use the workers of this Dask scheduler.")] = None,
+    cluster: Annotated[
+        Path | None, Option(metavar="FILE", help="Start workers through a batch system that a TOML file describes.")
+    ] = None,
+    resume: Annotated[bool, Option("--resume", help="Measure the cards that the last run in DIR lacks.")] = False,
+    quick: Annotated[bool, Option("--quick/--full", help="Measure each card for seconds: see discover.")] = False,
+    only: Annotated[
+        list[str] | None, Option(metavar="ELEMENT", help="Only this element, such as dram; repeatable.")
+    ] = None,
+    timeout: Annotated[float, Option(min=1, metavar="SECONDS", help="Give up a card after this time.")] = 600.0,
+    as_json: Annotated[bool, Option("--json", help="Print a JSON list of the cards.")] = False,
+) -> int:
+    """Measure all GPUs of this machine or of a cluster, each in a process of its own.
+
+    Results are stored as they come. A card that fails, hangs or loses its worker costs no other result. Exit codes: 0
+    every card has a result, 4 some have none, 130 interrupted.
+    """
+    from gpudissect.fleet.run import FleetRequest, run_fleet
+    from gpudissect.study import check_elements
+
+    if (local or workers is not None) + (scheduler is not None) + (cluster is not None) > 1:
+        raise UsageError("workers come from --scheduler, from --cluster or from this machine (--local): name one")
+    if device is None and count > 1:
+        raise UsageError("--count is the number of simulated cards: name their model, such as -d sim:h200")
+    if device is not None and not device.startswith("sim:"):
+        raise UsageError(f"-d names a simulated GPU, not {device!r:.60}; without it, all real GPUs are measured")
+    options = ("--quick",) * quick + tuple(word for name in check_elements(only) or () for word in ("--only", name))
+    request = FleetRequest(device, count, options, timeout, scheduler, cluster, workers)
+    with progress_on_stderr() as progress:
+        ended = run_fleet(folder, request, resume, progress)
+    for line in ended.problems[:MAX_LISTED]:
+        print_note(line)
+    if len(ended.problems) > MAX_LISTED:
+        print_note(f"{len(ended.problems) - MAX_LISTED} more cards have problems")
+    if as_json:
+        print_json(json.dumps({"schema": "gpudissect-fleet-run/1"} | asdict(ended), indent=1, default=str))
+    else:
+        typer.echo(f"{ended.measured} of {ended.cards} cards measured, in {ended.folder}")
+    if ended.measured < ended.cards:
+        print_note(f"'gpudissect fleet run {folder} --resume' with the same options measures the others")
+    if ended.interrupted:
+        print_interrupted()
+        return INTERRUPTED
+    return PARTIAL if ended.problems or ended.measured < ended.cards else DONE
 
 
 @app.command()

@@ -74,6 +74,13 @@ def gpu_limits(index: int) -> GpuLimits:
     )
 
 
+def uuid_of(index: int) -> str:
+    """UUID of a CUDA GPU, as nvidia-smi prints it."""
+    from cuda.core import Device
+
+    return f"GPU-{str(Device(index).uuid).removeprefix('GPU-')}"
+
+
 def list_gpus() -> list[tuple[int, str, str | None]]:
     """Index and name of every CUDA GPU, and why it cannot be used (None if it can). Raises as `start_driver`."""
     driver = start_driver()

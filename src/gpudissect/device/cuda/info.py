@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from gpudissect.catalogue.compute_capability import FIRST_WITH_CLUSTERS, smallest_carveout
 from gpudissect.device.cuda.context import CudaContext
-from gpudissect.device.cuda.driver import dotted_version
+from gpudissect.device.cuda.driver import dotted_version, uuid_of
 from gpudissect.device.cuda.layout import TRAITS
 from gpudissect.errors import KernelFailed
 from gpudissect.workload import Path
@@ -120,7 +120,7 @@ def provenance(context: CudaContext, nvml: NvmlMonitor) -> dict[str, str]:
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "host": platform.node(),
-        "gpu_uuid": f"GPU-{str(device.uuid).removeprefix('GPU-')}",
+        "gpu_uuid": uuid_of(device.device_id),
         "pci_address": str(device.pci_bus_id),
         **nvml.settings(),
     }

@@ -1,0 +1,157 @@
+"""Measures the cards of a fleet on Dask workers (https://distributed.dask.org): one task a card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpudissect.errors import DeviceError, UsageError, shorten_message
+from gpudissect.fleet.measure_card import Gpu, gpus_here, measure_card
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+CONNECT_S = 10.0  # until a scheduler answers
+WORKERS_S = 60.0  # until the first worker of a scheduler is there; queues of a batch system take as long as they take
+POLL_S = 0.5  # between looks for lost workers
+RESOURCE = "GPU"  # of workers started with ``--resources GPU=N``
+QUEUES = ("SLURMCluster", "PBSCluster", "LSFCluster", "HTCondorCluster", "SGECluster", "OARCluster", "MoabCluster")
+
+
+@dataclass(frozen=True)
+class Card:
+    """A card to measure: its name in the run, its device spec, and the workers that reach it; () for all of them."""
+
+    name: str
+    spec: str
+    workers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What became of a card: its result file (None without one), and what went wrong ("" if nothing did)."""
+
+    card: Card
+    content: bytes | None
+    problem: str
+
+
+@contextmanager
+def workers_of(scheduler: str | None, cluster: Path | None, local: int) -> Iterator[Client]:
+    """A client of a scheduler's address, of a cluster described by a file, or of `local` workers of this machine.
+
+    Raises `DeviceError` if no scheduler answers, `UsageError` without Dask or for a file that describes no cluster.
+    """
+    try:
+        import distributed
+    except ImportError:
+        raise UsageError("'fleet run' needs Dask: pip install 'gpudissect[fleet]'") from None
+    import logging
+
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # losses are reported by card
+    own: Any = None
+    if cluster is not None:
+        own = _queued_cluster(cluster)
+    elif scheduler is None:
+        own = distributed.LocalCluster(
+            n_workers=local, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+        )
+    try:
+        try:
+            client = distributed.Client(own or scheduler, timeout=CONNECT_S)
+        except (OSError, ValueError) as error:
+            hint = "start one with 'dask scheduler'"
+            raise DeviceError(f"no Dask scheduler answers at {scheduler}: {hint} ({error})") from None
+        with client:
+            yield client
+    finally:
+        if own is not None:
+            own.close()
+
+
+def _queued_cluster(file: Path) -> Any:
+    """A cluster of a batch system: TOML with `kind`, a class of dask-jobqueue, `jobs`, and the class's `options`."""
+    import tomllib
+
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+        kind, jobs, options = content["kind"], content.get("jobs", 1), content.get("options", {})
+        if kind not in QUEUES or not isinstance(jobs, int) or not isinstance(options, dict):
+            raise ValueError(f"'kind' is one of {', '.join(QUEUES)}; 'jobs' is a number, 'options' is a table")
+        import dask_jobqueue
+
+        cluster = getattr(dask_jobqueue, kind)(**options)
+        cluster.scale(jobs=jobs)
+        return cluster
+    except ImportError:
+        raise UsageError("--cluster needs dask-jobqueue: pip install dask-jobqueue") from None
+    except KeyError as error:
+        raise UsageError(f"{file} describes no cluster: it lacks {error}") from None
+    except (OSError, UnicodeDecodeError, ValueError, TypeError) as error:
+        raise UsageError(f"{file} describes no cluster: {error}") from None
+
+
+def cards_of(client: Client) -> tuple[list[Card], list[str]]:
+    """The usable GPUs of all workers, each once, and a line for each other one. Raises `DeviceError` without a worker.
+
+    Several workers of a host see the same GPU, perhaps by different numbers: a card keeps those that agree.
+    """
+    try:
+        client.wait_for_workers(1, timeout=WORKERS_S)
+    except TimeoutError:
+        raise DeviceError(f"no worker came within {WORKERS_S:g} s: start some with 'dask worker ADDRESS'") from None
+    cards, unusable = dict[tuple[str, str], Card](), dict[tuple[str, str], str]()
+    seen: dict[str, list[Gpu]] = client.run(gpus_here, on_error="ignore")
+    for address, gpu in sorted((address, gpu) for address, gpus in seen.items() for gpu in gpus):
+        if gpu.why_not is not None:
+            unusable[gpu.host, gpu.uuid] = f"{gpu.host} {gpu.spec} cannot be used: {gpu.why_not}"
+            continue
+        card = cards.setdefault((gpu.host, gpu.uuid), Card(f"{gpu.host}-{gpu.uuid}", gpu.spec))
+        if card.spec == gpu.spec:
+            cards[gpu.host, gpu.uuid] = replace(card, workers=(*card.workers, address))
+    return list(cards.values()), list(unusable.values())
+
+
+def measure_cards(
+    client: Client, cards: Sequence[Card], options: Sequence[str], timeout_s: float
+) -> Iterator[Measured]:
+    """What became of each card, as they end. A lost worker costs the cards that no other worker reaches."""
+    import distributed
+
+    with_gpus = set(client.run_on_scheduler(_workers_with_gpus))
+    waiting: dict[Any, Card] = {}
+    for card in cards:
+        place: dict[str, Any] = {"workers": card.workers} if card.workers else {}
+        if card.workers and with_gpus.issuperset(card.workers):
+            place["resources"] = {RESOURCE: 1}
+        waiting[client.submit(measure_card, card.spec, options, timeout_s, **place, pure=False)] = card
+    while waiting:
+        with suppress(TimeoutError):
+            distributed.wait(list(waiting), timeout=POLL_S, return_when="FIRST_COMPLETED")
+        is_up = client.status == "running"
+        left = set(client.nthreads()) if is_up else set()
+        for future, card in list(waiting.items()):
+            if future.status != "pending":
+                yield _outcome(future, card)
+            elif not is_up or (card.workers and left.isdisjoint(card.workers)):
+                future.cancel()
+                yield Measured(card, None, "no worker is left that reaches it")
+            else:
+                continue
+            del waiting[future]
+
+
+def _workers_with_gpus(dask_scheduler: Any) -> list[str]:
+    """Runs on the scheduler: addresses of the workers that offer GPUs."""
+    return [address for address, worker in dask_scheduler.workers.items() if worker.resources.get(RESOURCE)]
+
+
+def _outcome(future: Any, card: Card) -> Measured:
+    if future.status != "finished":
+        error = future.exception() if future.status == "error" else "its worker was lost"
+        return Measured(card, None, shorten_message(f"it was not measured: {error}"))
+    content, problem = future.result()
+    return Measured(card, content, problem)

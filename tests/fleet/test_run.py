@@ -1,0 +1,182 @@
+"""``fleet run`` on a local cluster of three worker processes: losses, resuming, and bad input."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import distributed
+import pytest
+
+from gpudissect.errors import DeviceError, UsageError
+from gpudissect.fleet import dask_workers, measure_card
+from gpudissect.fleet.dask_workers import Card, cards_of, measure_cards, workers_of
+from gpudissect.fleet.measure_card import Gpu
+from gpudissect.fleet.run import FleetRequest, run_fleet
+from gpudissect.fleet.store import run_folder
+
+SHORT = ("--only", "timer")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster:
+        yield cluster
+
+
+def run(folder, cluster, count, *, resume=False, device="sim:gtx980", options=SHORT, progress=lambda *_: None):
+    request = FleetRequest(device, count, options, 100.0, scheduler=cluster.scheduler_address)
+    return run_fleet(folder, request, resume, progress)
+
+
+def enter(context):
+    with context:
+        pass
+
+
+def specs(folder):
+    return sorted(json.loads(file.read_text(encoding="utf-8"))["device"]["spec"] for file in folder.rglob("*.json"))
+
+
+def test_a_killed_worker_costs_no_simulated_card(tmp_path, cluster):
+    def kill_one(done, *_):
+        with distributed.Client(cluster) as client:
+            if done == 1:
+                os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+
+    ended = run(tmp_path, cluster, 6, progress=kill_one)
+    assert (ended.measured, ended.problems) == (6, [])
+    assert specs(tmp_path) == [f"sim:gtx980?seed={n}" for n in range(6)]
+
+
+def test_a_lost_worker_costs_the_cards_that_it_alone_reaches(cluster):
+    with distributed.Client(cluster) as client:
+        first, second, *_ = client.nthreads()
+        cards = [Card("lost", "sim:gtx980", (first,)), Card("kept", "sim:gtx980", (second,))]
+        outcomes = measure_cards(client, cards, SHORT, 100.0)
+        os.kill(client.run(os.getpid, workers=[first])[first], signal.SIGKILL)
+        ended = {one.card.name: one for one in outcomes}
+    assert ended["lost"].content is None and "no worker is left" in ended["lost"].problem
+    assert json.loads(ended["kept"].content)["device"]["spec"] == "sim:gtx980" and not ended["kept"].problem
+
+
+def test_resuming_measures_what_could_not_be_stored(tmp_path, cluster):
+    def block_second(done, total, card):
+        if card.endswith("0"):
+            (next(tmp_path.glob("run-*")) / "sim-gtx980-00001.json").mkdir(exist_ok=True)
+
+    ended = run(tmp_path, cluster, 1, progress=block_second)
+    ended = run(tmp_path, cluster, 3, resume=True)
+    assert ended.measured == 2 and len(ended.problems) == 1 and "00001" in ended.problems[0]
+    (ended.folder / "sim-gtx980-00001.json").rmdir()
+    before = {file: file.stat().st_mtime_ns for file in ended.folder.glob("*.json")}
+    ended = run(tmp_path, cluster, 3, resume=True)
+    assert (ended.measured, ended.problems) == (3, [])
+    assert all(file.stat().st_mtime_ns == time for file, time in before.items())
+
+
+def test_two_processes_do_not_write_one_run(tmp_path):
+    with run_folder(tmp_path, "sim:gtx980", resume=False), pytest.raises(UsageError, match=r"process \d+ on .* writes"):
+        enter(run_folder(tmp_path, "sim:gtx980", resume=True))
+    with pytest.raises(UsageError, match="is a run of sim:gtx980, not of sim:gtx980 --quick"):
+        enter(run_folder(tmp_path, "sim:gtx980 --quick", resume=True))
+
+
+def test_a_card_that_fails_or_hangs_is_given_up():
+    content, problem = measure_card.measure_card("sim:nothing", SHORT, 100.0)
+    assert content is None and problem.startswith("unknown device")
+    content, problem = measure_card.measure_card("sim:h200", (), 0.5)
+    assert (content, problem) == (None, "it took more than 0.5 s")
+
+
+def proc(pid, name):
+    """What the kernel says of a process; nothing once it has ended."""
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def wait_until(condition):
+    while not condition():
+        time.sleep(0.02)
+
+
+def test_the_measuring_process_ends_with_its_worker():
+    """A worker that is killed must not leave a GPU in use."""
+    code = "from gpudissect.fleet.measure_card import measure_card; measure_card('sim:h200', (), 100.0)"
+    worker = subprocess.Popen([sys.executable, "-c", code])
+    children = f"task/{worker.pid}/children"
+    wait_until(lambda: proc(worker.pid, children))
+    child = int(proc(worker.pid, children))
+    wait_until(lambda: "llvmlite" in proc(child, "maps"))  # it has loaded what measures
+    worker.kill()
+    worker.wait()
+    wait_until(lambda: "State:\tZ" in (status := proc(child, "status")) or not status)
+
+
+def test_each_gpu_is_one_card_whatever_its_workers_call_it():
+    seen = {
+        "a": [Gpu("node", "cuda:0", "GPU-1", None), Gpu("node", "cuda:1", "GPU-2", None)],
+        "b": [Gpu("node", "cuda:0", "GPU-1", None)],
+        "c": [Gpu("node", "cuda:0", "GPU-2", None), Gpu("node", "cuda:1", "GPU-3", "too old")],
+    }
+    client = SimpleNamespace(wait_for_workers=lambda *_, **__: None, run=lambda *_, **__: seen)
+    cards, unusable = cards_of(client)
+    assert cards == [Card("node-GPU-1", "cuda:0", ("a", "b")), Card("node-GPU-2", "cuda:1", ("a",))]
+    assert unusable == ["node cuda:1 cannot be used: too old"]
+
+
+def test_without_a_gpu_nothing_is_written(tmp_path, cluster):
+    with pytest.raises(DeviceError, match="no usable GPU"):
+        run(tmp_path, cluster, 1, device=None)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_scheduler_that_does_not_answer(monkeypatch):
+    monkeypatch.setattr(dask_workers, "CONNECT_S", 0.2)
+    with pytest.raises(DeviceError, match=r"no Dask scheduler answers at tcp://127"):
+        enter(workers_of("tcp://127.0.0.1:9", None, 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "it lacks 'kind'"),
+        ("kind = 'os.system'", "'kind' is one of SLURMCluster"),
+        ("kind = 'SLURMCluster'\njobs = 'x'", "'jobs' is a number"),
+        ("kind =", "describes no cluster"),
+    ],
+)
+def test_a_file_that_describes_no_cluster(tmp_path, text, why):
+    file = tmp_path / "cluster.toml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=why):
+        enter(workers_of(None, file, 1))
+
+
+def test_a_batch_system_gets_its_options_and_the_number_of_jobs(tmp_path, monkeypatch, cluster):
+    given = {}
+
+    class Cluster:
+        scheduler_address = cluster.scheduler_address
+
+        def __init__(self, **options):
+            given.update(options)
+
+        def scale(self, jobs):
+            given["jobs"] = jobs
+
+        def close(self):
+            given["closed"] = True
+
+    monkeypatch.setitem(sys.modules, "dask_jobqueue", SimpleNamespace(SLURMCluster=Cluster))
+    monkeypatch.setattr(distributed, "Client", lambda *_, **__: distributed.client.Client(cluster))
+    file = tmp_path / "cluster.toml"
+    file.write_text("kind = 'SLURMCluster'\njobs = 16\n[options]\nqueue = 'gpu'\n", encoding="utf-8")
+    enter(workers_of(None, file, 1))
+    assert given == {"queue": "gpu", "jobs": 16, "closed": True}
