@@ -10,7 +10,15 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from gpudissect.cli.console import DONE, INTERRUPTED, PARTIAL, print_interrupted, print_json, print_note, progress_on_stderr
+from gpudissect.cli.console import (
+    DONE,
+    INTERRUPTED,
+    PARTIAL,
+    print_interrupted,
+    print_json,
+    print_note,
+    progress_on_stderr,
+)
 from gpudissect.cli.results import write_file
 from gpudissect.errors import UsageError
 
