@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpudissect.fleet.readings import run_of
+from gpudissect.fleet.readings import PartOfResult, read_folder, run_of
 from gpudissect.fleet.report import HARDWARE, report
 from gpudissect.fleet.sentences import sentence, summary
-from gpudissect.results.files import load
+from gpudissect.results.files import load, load_part
 from tests.support.fleet import DRAM, fleet, readings
 
 H200 = Path(__file__).parents[2] / "docs" / "results" / "h200.json"
@@ -152,3 +152,22 @@ def test_a_card_with_fewer_values_is_compared_in_those_it_has(model):
     cards = fleet(model, 40, 2, {5: {DRAM: -0.1}})
     cards[5] = replace(cards[5], readings={DRAM: cards[5].readings[DRAM]})
     assert labels(report(cards)) == {"node0 cuda:5"}
+
+
+@pytest.mark.parametrize("name", ["h200.json", "h100.json"])
+def test_a_file_is_read_in_part_as_it_is_read_whole(tmp_path, name):
+    file = tmp_path / name
+    file.symlink_to(H200.with_name(name))
+    assert load_part(file, PartOfResult) is not None
+    (run,), _ = read_folder(tmp_path)
+    assert run == run_of(load(file), str(file)) and run.readings and run.facts
+
+
+@pytest.mark.parametrize("old", ['"schema": "gpudissect/2"', '"confidence": 0.99'])
+def test_what_cannot_be_read_in_part_is_read_or_refused_whole(tmp_path, old):
+    text = H200.read_text(encoding="utf-8")
+    assert old in text
+    (tmp_path / "a.json").write_text(text.replace(old, old.rpartition(" ")[0] + " true", 1), encoding="utf-8")
+    (tmp_path / "b.json").write_text(text, encoding="utf-8")
+    runs, unreadable = read_folder(tmp_path)
+    assert len(runs) == 1 and len(unreadable) == 1 and "a.json" in unreadable[0]

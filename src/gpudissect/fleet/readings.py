@@ -7,12 +7,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
 
 from gpudissect.child_processes import usable_cores
 from gpudissect.errors import UsageError
 from gpudissect.results.compare import MIN_CONFIDENCE, Key
-from gpudissect.results.files import load
-from gpudissect.results.model import NO_VALUE, Finding, Result
+from gpudissect.results.files import load, load_part
+from gpudissect.results.model import (
+    NO_VALUE,
+    Conditions,
+    Device,
+    Finding,
+    Items,
+    Number,
+    Options,
+    Provenance,
+    Record,
+    Result,
+    Value,
+    command_of,
+)
 from gpudissect.trace import OTHER_PROCESSES
 
 MIN_PARALLEL_FILES = 64
@@ -20,6 +36,30 @@ MAX_FILES = 100_000
 MAX_VALUE = 1e30  # of a reading; no GPU comes near it
 UNITS = ("B/s", "ops/s", "B/cycle", "ops/cycle", "cycles")
 ATTRIBUTES = ("bandwidth", "rate", "latency")  # of which cards of one model differ
+
+
+class PartOfFinding(Record):
+    """The fields of a finding that a report needs."""
+
+    element: str
+    attribute: str
+    value: Value | None = None
+    unit: str = ""
+    low: Number | None = None
+    high: Number | None = None
+    confidence: float | None = Field(None, ge=0, le=1)
+
+
+class PartOfResult(Record):
+    """The fields of a result that a report needs: its evidence and series would take seven times as long to read."""
+
+    schema_: Literal["gpudissect/2"] = Field("gpudissect/2", alias="schema")
+    device: Device
+    provenance: Provenance = Provenance()
+    options: Options = Options()
+    conditions: Conditions = Conditions()
+    findings: Items[PartOfFinding] = ()
+    code: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,23 +130,24 @@ def _read_all(files: Sequence[Path]) -> Iterator[Run | str]:
 def _read(file: Path) -> Run | str:
     """A run, or why the file is none."""
     try:
-        return run_of(load(file), str(file))
+        return run_of(load_part(file, PartOfResult) or load(file), str(file))
     except UsageError as error:
         return str(error)
 
 
-def run_of(result: Result, file: str) -> Run:
+def run_of(result: Result | PartOfResult, file: str) -> Run:
     """What a report needs of a result."""
     origin, card = result.provenance, result.provenance.gpu_uuid
     quick = ("quick",) if result.options.quick else ()
     settings = (f"{name} {value}" for name in ("mig", "ecc") if (value := getattr(origin, name)))
     label = " ".join(filter(None, (origin.host, result.device.spec)))
     readings = dict(_readings(result.findings))
-    group = (result.device.name, result.device.origin.value, result.command, *quick, *settings)
+    command = command_of({each.element for each in result.findings} or set(result.options.elements or ()))
+    group = (result.device.name, result.device.origin.value, command, *quick, *settings)
     return Run(file, card or file, label, group, origin.time or "", readings, dict(_facts(result)))
 
 
-def _readings(findings: Iterable[Finding]) -> Iterator[tuple[Key, Reading]]:
+def _readings(findings: Iterable[Finding | PartOfFinding]) -> Iterator[tuple[Key, Reading]]:
     for each in findings:
         is_compared = each.unit in UNITS and each.attribute.rpartition("_")[2] in ATTRIBUTES
         if not is_compared or isinstance(each.value, str | tuple | None) or (each.confidence or 0) < MIN_CONFIDENCE:
@@ -117,7 +158,7 @@ def _readings(findings: Iterable[Finding]) -> Iterator[tuple[Key, Reading]]:
         yield (each.element, each.attribute), Reading(float(each.value), (high - low) / 2, each.unit)
 
 
-def _facts(result: Result) -> Iterator[tuple[str, str]]:
+def _facts(result: Result | PartOfResult) -> Iterator[tuple[str, str]]:
     """What may explain a difference: sizes and clocks that the driver states, the clock observed, other users."""
     stated, origin = result.device.facts, result.provenance
     yield "SMs", str(result.device.sm_count)

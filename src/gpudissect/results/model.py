@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -352,8 +352,7 @@ class Result(Record):
     @property
     def command(self) -> str:
         """The command that gives such a result: ``hide`` if it is about latency hiding, else ``discover``."""
-        elements = {finding.element for finding in self.findings} or set(self.options.elements or ())
-        return "hide" if elements and elements <= set(HIDING) else "discover"
+        return command_of({finding.element for finding in self.findings} or set(self.options.elements or ()))
 
     def to_json(self) -> str:
         """The text of the result file."""
@@ -374,6 +373,11 @@ class Result(Record):
                 return each
         present = [each.name for each in self.series if each.element == element]
         raise KeyError(f"no series {name!r} of {element}; there is {', '.join(present) or 'none'}")
+
+
+def command_of(elements: Set[str]) -> str:
+    """The command that measures these elements."""
+    return "hide" if elements and elements <= set(HIDING) else "discover"
 
 
 def json_schema() -> dict[str, Any]:
