@@ -12,6 +12,7 @@ from gpudissect.device.recording.device import Recorder
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.device_info import Origin
 from gpudissect.errors import CatalogueError, DeviceError, RecordingError, UsageError
+from gpudissect.workload import Path, Stream, Transfer
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +97,7 @@ def test_options_set_the_noise(options, noise):
 
 WRONG_OPTIONS = ["", "seed", "=1", "seed=1&seed=2", "sede=1", "jitter=-1", "jitter=nan", "jitter=x", "jitter=7"]
 WRONG_OPTIONS += ["seed=-1", "seed=1.5", f"seed={'9' * 5000}", f"seed={2**32}", "noise=some", "noise=none&jitter=0"]
-WRONG_OPTIONS += ["alternative=no", "alternative="]
+WRONG_OPTIONS += ["alternative=no", "alternative=", "dram=0", "dram=x", "sms=0", "sms=17", "other_users=9999999"]
 
 
 @pytest.mark.parametrize("options", WRONG_OPTIONS)
@@ -104,6 +105,16 @@ def test_invalid_options_are_refused(options):
     with pytest.raises(UsageError) as caught:
         kinds.open_device(f"sim:gtx980?{options}")
     assert "\n" not in str(caught.value)
+
+
+def test_a_card_has_fewer_sms_and_slower_memory_than_its_model():
+    model, card = (kinds.open_device(f"sim:gtx980?noise=none{more}") for more in ("", "&dram=0.9&sms=15"))
+    assert (model.info.sm_count, card.info.sm_count) == (16, 15)
+    size = {"footprint": 64 << 20, "blocks": 15, "threads": 512, "ilp": 4, "width": 16}
+    stream = Stream(path=Path.GLOBAL_L2, transfer=Transfer.READ, passes=2, **size)
+    times = [gpu.run([stream])[0].arrays["nanoseconds"][-1] for gpu in (model, card)]
+    assert times[0] / times[1] == pytest.approx(0.9, rel=0.01)
+    assert kinds.open_device("sim:gtx980?other_users=5").noise.other_users == 5
 
 
 def test_the_alternative_structure_of_a_tlb_is_simulated_on_request():

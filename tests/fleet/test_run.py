@@ -10,13 +10,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import distributed
+import numpy as np
 import pytest
 
 from gpudissect.errors import DeviceError, UsageError
 from gpudissect.fleet import dask_workers, measure_card
 from gpudissect.fleet.dask_workers import Card, cards_of, measure_cards, workers_of
 from gpudissect.fleet.measure_card import Gpu
-from gpudissect.fleet.run import FleetRequest, run_fleet
+from gpudissect.fleet.run import FleetRequest, run_fleet, simulated_cards
 from gpudissect.fleet.store import run_folder
 
 SHORT = ("--only", "timer")
@@ -129,6 +130,21 @@ def test_each_gpu_is_one_card_whatever_its_workers_call_it():
     cards, unusable = cards_of(client)
     assert cards == [Card("node-GPU-1", "cuda:0", ("a", "b")), Card("node-GPU-2", "cuda:1", ("a",))]
     assert unusable == ["node cuda:1 cannot be used: too old"]
+
+
+def test_simulated_cards_spread_and_have_planted_faults():
+    plain = [card.spec for card in simulated_cards("sim:gtx980", 2, 0.0, ())]
+    assert plain == ["sim:gtx980?seed=0", "sim:gtx980?seed=1"]
+    cards = [card.spec for card in simulated_cards("sim:gtx980?jitter=0", 500, 0.01, ("7:dram=0.9&sms=15",))]
+    factors = np.array([float(spec.rpartition("dram=")[2].partition("&")[0]) for spec in cards])
+    assert cards[7].startswith("sim:gtx980?jitter=0&seed=7&dram=") and cards[7].endswith("&sms=15")
+    assert factors[7] < 0.94 and 0.008 < np.delete(factors, 7).std() < 0.012
+
+
+@pytest.mark.parametrize("fault", ["7:dram=0.9", "0", "0:dram", "x:dram=1", "0:dram=x", "0:sms=17", "0:drum=1"])
+def test_impossible_faults_are_refused(fault):
+    with pytest.raises(UsageError):
+        simulated_cards("sim:gtx980", 7, 0.01, (fault,))
 
 
 def test_without_a_gpu_nothing_is_written(tmp_path, cluster):

@@ -41,6 +41,13 @@ def run(
         Option("--device", "-d", metavar="DEV", help="Simulated GPU, such as sim:h200, instead of real ones."),
     ] = None,
     count: Annotated[int, Option(min=1, max=MAX_CARDS, help="Number of simulated cards, each with its own noise.")] = 1,
+    spread: Annotated[
+        float, Option(min=0, max=0.2, help="Relative standard deviation of the memory bandwidth of these cards.")
+    ] = 0.0,
+    fault: Annotated[
+        list[str] | None,
+        Option(metavar="CARD:OPTIONS", help="Fault of one of them, such as 17:dram=0.95 or 17:sms=131; repeatable."),
+    ] = None,
     local: Annotated[bool, Option("--local", help="Run workers on this machine (the default).")] = False,
     workers: Annotated[
         int | None, Option(min=1, max=1024, help="Number of these workers (default: one a GPU, or a CPU core).")
@@ -67,12 +74,13 @@ def run(
 
     if (local or workers is not None) + (scheduler is not None) + (cluster is not None) > 1:
         raise UsageError("workers come from --scheduler, from --cluster or from this machine (--local): name one")
-    if device is None and count > 1:
-        raise UsageError("--count is the number of simulated cards: name their model, such as -d sim:h200")
+    if device is None and (count > 1 or spread or fault):
+        raise UsageError("--count, --spread and --fault are of simulated cards: name their model, such as -d sim:h200")
     if device is not None and not device.startswith("sim:"):
         raise UsageError(f"-d names a simulated GPU, not {device!r:.60}; without it, all real GPUs are measured")
     options = ("--quick",) * quick + tuple(word for name in check_elements(only) or () for word in ("--only", name))
-    request = FleetRequest(device, count, options, timeout, scheduler, cluster, workers)
+    where, faults = (scheduler, cluster, workers), tuple(fault or ())
+    request = FleetRequest(device, count, options, timeout, *where, spread, faults)
     with progress_on_stderr() as progress:
         ended = run_fleet(folder, request, resume, progress)
     for line in ended.problems[:MAX_LISTED]:

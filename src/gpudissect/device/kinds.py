@@ -176,20 +176,24 @@ def _open_simulated(text: str, seed: int) -> Device:
     alternative = options.pop("alternative", None)
     if alternative not in (None, "yes"):
         raise UsageError("the option alternative can only be 'yes': the alternative structure in the GPU file")
-    noise = _noise(options, seed)
-    gpu = load(name)
+    from gpudissect.device.simulated.card import Card
     from gpudissect.device.simulated.gpu import SimulatedGpu
 
+    factor, sms = options.pop("dram", "1"), options.pop("sms", None)
+    card = Card(_amount("dram", factor), None if sms is None else _whole("sms", sms))
+    noise = _noise(options, seed)
+    gpu = load(name)
+    hierarchy, processor = card.of(gpu.hierarchy(alternative=alternative is not None), gpu.processor())
     try:
         return SimulatedGpu(
-            gpu.hierarchy(alternative=alternative is not None),
+            hierarchy,
             spec=as_text(spec),
             name=gpu.name,
             facts={name: value for name, value in gpu.facts().items() if name != "registers_per_sm"},  # no limit here
             unsupported=gpu.unsupported(),
             noise=noise,
             catalogue=None if is_file else name,
-            processor=gpu.processor(),
+            processor=processor,
         )
     except DeviceError as error:
         raise CatalogueError(f"{name}: {error}") from None
@@ -202,23 +206,23 @@ def _generate(name: str, options: Mapping[str, str], seed: int) -> Device:
 
     if unknown := sorted(set(options) - {"seed"}):
         raise UsageError(f"sim:{name} has no option {unknown[0]!r}; it has seed, which determines its noise too")
-    seed = _seed(options["seed"]) if "seed" in options else seed
+    seed = _whole("seed", options["seed"]) if "seed" in options else seed
     return (random_gpu if name == RANDOM else untuned_gpu)(seed)
 
 
 def _noise(options: Mapping[str, str], seed: int) -> Noise:
     from gpudissect.device.simulated.noise import Noise
 
-    if unknown := sorted(set(options) - {"seed", "noise", *_NOISE_OPTIONS}):
-        known = "seed, jitter, outliers, drift, noise=none, alternative=yes"
+    if unknown := sorted(set(options) - {"seed", "noise", "other_users", *_NOISE_OPTIONS}):
+        known = "seed, jitter, outliers, drift, other_users, noise=none, dram, sms, alternative=yes"
         raise UsageError(f"a simulated GPU has no option {unknown[0]!r}; it has {known}")
-    seed = _seed(options["seed"]) if "seed" in options else seed
+    seed = _whole("seed", options["seed"]) if "seed" in options else seed
     if "noise" in options:
         if options["noise"] != "none" or set(options) & set(_NOISE_OPTIONS):
             raise UsageError("the option noise can only be 'none', without any of jitter, outliers and drift")
         return replace(Noise.none(), seed=seed)
     amounts: dict[str, Any] = {key: _amount(key, options[key]) for key in _NOISE_OPTIONS if key in options}
-    return Noise(seed=seed, **amounts)
+    return Noise(seed=seed, other_users=_whole("other_users", options.get("other_users", "0")), **amounts)
 
 
 def _amount(key: str, text: str) -> float:
@@ -231,9 +235,9 @@ def _amount(key: str, text: str) -> float:
     return value
 
 
-def _seed(text: str) -> int:
+def _whole(key: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) < 2**32):
-        raise UsageError(f"the option seed takes a whole number in [0, 2^32), got {text!r}")
+        raise UsageError(f"the option {key} takes a whole number in [0, 2^32), got {text!r}")
     return int(text)
 
 

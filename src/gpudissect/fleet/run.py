@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
 
 from gpudissect.child_processes import usable_cores
 from gpudissect.device.kinds import open_device
@@ -13,6 +15,7 @@ from gpudissect.fleet.dask_workers import Card, cards_of, measure_cards, workers
 from gpudissect.fleet.measure_card import gpus_here
 from gpudissect.fleet.store import run_folder
 
+SPREAD_SEED, MIN_FACTOR = 0, 0.05  # of the bandwidths of simulated cards
 Progress = Callable[[int, int, str], None]
 
 
@@ -28,6 +31,8 @@ class FleetRequest:
         scheduler: address of a Dask scheduler.
         cluster: file that describes a batch system, see `dask_workers`; without either, workers run on this machine.
         workers: their number there; None for one a GPU, or one a CPU core for simulated cards.
+        spread: relative standard deviation of the memory bandwidth from one simulated card to another.
+        faults: of simulated cards, ``17:dram=0.95&sms=131``: the number of a card and options of its device.
 
     """
 
@@ -38,11 +43,16 @@ class FleetRequest:
     scheduler: str | None = None
     cluster: Path | None = None
     workers: int | None = None
+    spread: float = 0.0
+    faults: tuple[str, ...] = ()
 
     @property
     def what(self) -> str:
         """What is measured, on one line; a run is resumed with the same."""
-        return " ".join((self.device or "all GPUs", *self.options))
+        spread = (f"--spread {self.spread:g}",) if self.spread else ()
+        return " ".join(
+            (self.device or "all GPUs", *spread, *(f"--fault {each}" for each in self.faults), *self.options)
+        )
 
 
 @dataclass
@@ -70,7 +80,9 @@ def run_fleet(folder: Path, request: FleetRequest, resume: bool, progress: Progr
 
     Raises `DeviceError` without a scheduler, a worker or a usable GPU, `UsageError` as `run_folder` and `workers_of`.
     """
-    simulated = _simulated(request.device, request.count) if request.device else []
+    simulated = list[Card]()
+    if request.device is not None:
+        simulated = simulated_cards(request.device, request.count, request.spread, request.faults)
     here = request.workers or min(len(simulated), usable_cores()) or max(1, len(gpus_here()))
     with workers_of(request.scheduler, request.cluster, here) as client:
         cards, problems = (simulated, list[str]()) if simulated else cards_of(client)
@@ -95,9 +107,34 @@ def run_fleet(folder: Path, request: FleetRequest, resume: bool, progress: Progr
     return ended
 
 
-def _simulated(spec: str, count: int) -> list[Card]:
-    """Cards of one model that differ by their noise. Raises `DeviceError` for an unknown one."""
-    separator = "&" if "?" in spec else "?"
-    cards = [Card(f"{spec}-{number:05d}", f"{spec}{separator}seed={number}") for number in range(count)]
-    open_device(cards[0].spec)
+def simulated_cards(spec: str, count: int, spread: float, faults: Sequence[str]) -> list[Card]:
+    """Cards of one model that differ by noise, memory bandwidth and planted faults, as `FleetRequest` has them.
+
+    Raises `UsageError` for a fault of no card or with unknown options, `DeviceError` for an unknown model.
+    """
+    mark = "&" if "?" in spec else "?"
+    planted = dict(_fault(text, count) for text in faults)
+    for options in ({}, *planted.values()):
+        open_device(spec + mark + _text({"seed": "0"} | options))
+    factors = 1 + spread * np.random.default_rng(SPREAD_SEED).standard_normal(count)
+    cards = list[Card]()
+    for number, factor in enumerate(factors.tolist()):
+        options = {"seed": str(number)} | planted.get(number, {})
+        if spread:
+            options["dram"] = f"{max(MIN_FACTOR, factor) * float(options.get('dram', '1')):.6g}"
+        cards.append(Card(f"{spec}-{number:05d}", spec + mark + _text(options)))
     return cards
+
+
+def _text(options: Mapping[str, str]) -> str:
+    return "&".join(f"{key}={value}" for key, value in options.items())
+
+
+def _fault(text: str, count: int) -> tuple[int, dict[str, str]]:
+    number, _, options = text.partition(":")
+    pairs = [option.partition("=") for option in options.split("&")]
+    if not (number.isdecimal() and len(number) < 7 and int(number) < count and all(value for _, _, value in pairs)):
+        raise UsageError(
+            f"--fault takes CARD:OPTION=VALUE with a card below {count}, as 17:dram=0.95, got {text!r:.60}"
+        )
+    return int(number), {key: value for key, _, value in pairs}

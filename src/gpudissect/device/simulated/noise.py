@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 OUTLIER_MEAN = 300.0
 DRIFT_PERIOD = 1 << 20
+MAX_OTHER_USERS = 1 << 20  # accesses
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Noise:
         other_users: accesses of other users of the GPU before each chase, to random lines behind its memory: the L2 and
             the TLBs are not empty when it starts.
 
-    Raises `UsageError` for probabilities outside [0, 1], a drift outside [0, 1) or a negative number of accesses.
+    Raises `UsageError` for probabilities outside [0, 1], a drift outside [0, 1) or an impossible number of accesses.
     """
 
     seed: int = 0
@@ -42,8 +43,8 @@ class Noise:
             raise UsageError(f"jitter and outliers are probabilities, together at most 1, got {self}")
         if not 0 <= self.drift < 1:
             raise UsageError(f"drift is a share of the latency in [0, 1), got {self.drift}")
-        if self.other_users < 0:
-            raise UsageError(f"accesses of other users are at least 0, got {self.other_users}")
+        if not 0 <= self.other_users <= MAX_OTHER_USERS:
+            raise UsageError(f"accesses of other users are in [0, {MAX_OTHER_USERS}], got {self.other_users}")
 
     @classmethod
     def none(cls, seed: int = 0) -> Self:
