@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -163,3 +164,10 @@ def test_what_cannot_be_run(tmp_path, capsys, options, code, why):
     assert main(["fleet", "run", str(tmp_path), *options]) == code
     assert why in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_columns_in_which_a_card_is_out_come_first(folder):
+    file = folder / "fleet.html"
+    main(["fleet", "report", str(folder), "--html", str(file)])
+    columns = re.findall('<th scope="col">([^<]*)</th>', file.read_text(encoding="utf-8"))
+    assert columns[:3] == ["card", "", "Device memory: read bandwidth"]

@@ -37,7 +37,9 @@ def fleet_page(report: FleetReport) -> str:
 def _groups(report: FleetReport) -> Iterator[Markup]:
     for number, group in enumerate(report.groups):
         cards = [card for card in report.cards if card.group == number]
+        out = {(each.element, each.attribute) for card in cards if card.is_out for each in card.deviations}
         keys = list(dict.fromkeys((each.element, each.attribute) for card in cards for each in card.health))
+        keys.sort(key=lambda key: key not in out)
         yield tag("h2", ", ".join(group.name))
         head = ("card", "", *(f"{title_of(element)}: {words(attribute)}" for element, attribute in keys))
         yield table(group.name[0], head, (_row(card, keys) for card in cards[:MAX_CARDS]))
@@ -48,7 +50,8 @@ def _groups(report: FleetReport) -> Iterator[Markup]:
 def _row(card: CardReport, keys: list[tuple[str, str]]) -> list[Markup | str]:
     by_key = {(each.element, each.attribute): each for each in card.health}
     cells = [_cell(by_key[key]) if key in by_key else "" for key in keys]
-    return [name_of(card), tag("strong", "out") if card.is_out else "", *cells]
+    place = tag("span", card.label, class_="place", title=name_of(card))
+    return [place, tag("strong", "out") if card.is_out else "", *cells]
 
 
 def _cell(found: Deviation) -> Markup:
