@@ -102,6 +102,8 @@ class _SetSearch:
                 if not others:
                     raise Undecided(f"page {extra} alone does not fit")
                 if others not in sets:
+                    if any(others & each for each in sets):
+                        raise Undecided(f"page {extra} conflicts with pages of several sets: replacement may be random")
                     sets.append(others)
                 set_of.update(dict.fromkeys(members, sets.index(others)))
             if True in fits:
