@@ -196,3 +196,9 @@ def test_a_batch_system_gets_its_options_and_the_number_of_jobs(tmp_path, monkey
     file.write_text("kind = 'SLURMCluster'\njobs = 16\n[options]\nqueue = 'gpu'\n", encoding="utf-8")
     enter(workers_of(None, file, 1))
     assert given == {"queue": "gpu", "jobs": 16, "closed": True}
+
+
+def test_without_dask(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(UsageError, match="needs Dask: pip install"):
+        enter(workers_of(None, None, 1))

@@ -48,7 +48,7 @@ def workers_of(scheduler: str | None, cluster: Path | None, local: int) -> Itera
     try:
         import distributed
     except ImportError:
-        raise UsageError("'fleet run' needs Dask: pip install 'gpudissect[fleet]'") from None
+        raise UsageError("'fleet run' needs Dask: pip install '.[fleet]'") from None
     import logging
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # losses are reported by card
