@@ -3,9 +3,9 @@
 If the data give a probability (line size: a likelihood ratio), it is reported, at most `EXACT`. The constants below
 are shares of correct answers on random simulated GPUs (`validation/calibrate.py`, seeds 2000000 to 2000999, 2100000
 to 2100532, 2200000 to 2200545, 2300000 to 2300999, 2400000 to 2400410, 2500000 to 2500999 and 2600000 to 2600999;
-docs/calibration.md has the code). They apply to a real GPU as far as it resembles these; the share of its accesses
-that is predicted indicates how far (`prediction`). Those of throughput are compared with random SMs by
-`validation/calibrate_throughput.py`, seeds 3000 to 3089.
+docs/calibration.md has the code, and a test on 2900000 to 2900999). They apply to a real GPU as far as it resembles
+these; the share of its accesses that is predicted indicates how far (`prediction`). Those of throughput are compared
+with random SMs by `validation/calibrate_throughput.py`, seeds 3000 to 3089.
 """
 
 EXACT = 0.9999  # a size to the byte: all larger footprints, no smaller one, miss in every lap; residency agrees
