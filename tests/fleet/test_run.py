@@ -25,7 +25,7 @@ SHORT = ("--only", "timer")
 
 @pytest.fixture(scope="module")
 def cluster():
-    with distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=":0") as cluster:
         yield cluster
 
 
@@ -141,7 +141,10 @@ def test_simulated_cards_spread_and_have_planted_faults():
     assert factors[7] < 0.94 and 0.008 < np.delete(factors, 7).std() < 0.012
 
 
-@pytest.mark.parametrize("fault", ["7:dram=0.9", "0", "0:dram", "x:dram=1", "0:dram=x", "0:sms=17", "0:drum=1"])
+@pytest.mark.parametrize(
+    "fault",
+    ["7:dram=0.9", "0", "0:dram", "x:dram=1", "0:dram=x", "0:sms=17", "0:drum=1", "\u0661:dram=1", "1:sms=2&sms=3"],
+)
 def test_impossible_faults_are_refused(fault):
     with pytest.raises(UsageError):
         simulated_cards("sim:gtx980", 7, 0.01, (fault,))

@@ -57,7 +57,7 @@ def workers_of(scheduler: str | None, cluster: Path | None, local: int) -> Itera
         own = _queued_cluster(cluster)
     elif scheduler is None:
         own = distributed.LocalCluster(
-            n_workers=local, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+            n_workers=local, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
         )
     try:
         try:
@@ -90,7 +90,9 @@ def _queued_cluster(file: Path) -> Any:
         raise UsageError("--cluster needs dask-jobqueue: pip install dask-jobqueue") from None
     except KeyError as error:
         raise UsageError(f"{file} describes no cluster: it lacks {error}") from None
-    except (OSError, UnicodeDecodeError, ValueError, TypeError) as error:
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror or error}") from None
+    except (ValueError, TypeError) as error:
         raise UsageError(f"{file} describes no cluster: {error}") from None
 
 

@@ -112,10 +112,13 @@ def simulated_cards(spec: str, count: int, spread: float, faults: Sequence[str])
 
     Raises `UsageError` for a fault of no card or with unknown options, `DeviceError` for an unknown model.
     """
-    mark = "&" if "?" in spec else "?"
+    name, mark, common = spec.partition("?")
+    if "seed=" in common:
+        raise UsageError(f"each card has a seed of its own: name {name} without one")
+    mark = "&" if mark else "?"
     planted = dict(_fault(text, count) for text in faults)
-    for options in ({}, *planted.values()):
-        open_device(spec + mark + _text({"seed": "0"} | options))
+    for text in ("seed=0", *(text.partition(":")[2] for text in faults)):
+        open_device(spec + mark + text)
     factors = 1 + spread * np.random.default_rng(SPREAD_SEED).standard_normal(count)
     cards = list[Card]()
     for number, factor in enumerate(factors.tolist()):
@@ -133,7 +136,8 @@ def _text(options: Mapping[str, str]) -> str:
 def _fault(text: str, count: int) -> tuple[int, dict[str, str]]:
     number, _, options = text.partition(":")
     pairs = [option.partition("=") for option in options.split("&")]
-    if not (number.isdecimal() and len(number) < 7 and int(number) < count and all(value for _, _, value in pairs)):
+    is_card = number.isascii() and number.isdecimal() and len(number) < 7 and int(number) < count
+    if not (is_card and all(value for _, _, value in pairs)):
         raise UsageError(
             f"--fault takes CARD:OPTION=VALUE with a card below {count}, as 17:dram=0.95, got {text!r:.60}"
         )
