@@ -15,7 +15,7 @@ import pytest
 
 from gpudissect.errors import DeviceError, UsageError
 from gpudissect.fleet import dask_workers, measure_card
-from gpudissect.fleet.dask_workers import Card, cards_of, measure_cards, workers_of
+from gpudissect.fleet.dask_workers import Card, Finder, measure_cards, workers_of
 from gpudissect.fleet.measure_card import Gpu
 from gpudissect.fleet.run import FleetRequest, run_fleet, simulated_cards
 from gpudissect.fleet.store import run_folder
@@ -58,7 +58,8 @@ def test_a_lost_worker_costs_the_cards_that_it_alone_reaches(cluster):
     with distributed.Client(cluster) as client:
         first, second, *_ = client.nthreads()
         cards = [Card("lost", "sim:gtx980", (first,)), Card("kept", "sim:gtx980", (second,))]
-        outcomes = measure_cards(client, cards, SHORT, 100.0)
+        batches = [cards]
+        outcomes = measure_cards(client, lambda: batches.pop() if batches else None, SHORT, 100.0)
         os.kill(client.run(os.getpid, workers=[first])[first], signal.SIGKILL)
         ended = {one.card.name: one for one in outcomes}
     assert ended["lost"].content is None and "no worker is left" in ended["lost"].problem
@@ -126,10 +127,38 @@ def test_each_gpu_is_one_card_whatever_its_workers_call_it():
         "b": [Gpu("node", "cuda:0", "GPU-1", None)],
         "c": [Gpu("node", "cuda:0", "GPU-2", None), Gpu("node", "cuda:1", "GPU-3", "too old")],
     }
-    client = SimpleNamespace(wait_for_workers=lambda *_, **__: None, run=lambda *_, **__: seen)
-    cards, unusable = cards_of(client)
-    assert cards == [Card("node-GPU-1", "cuda:0", ("a", "b")), Card("node-GPU-2", "cuda:1", ("a",))]
-    assert unusable == ["node cuda:1 cannot be used: too old"]
+    here = {"a": 1, "b": 1}
+    client = SimpleNamespace(
+        wait_for_workers=lambda *_, **__: None,
+        nthreads=lambda: here,
+        run=lambda *_, workers, **__: {each: seen[each] for each in workers},
+    )
+    finder = Finder(client)
+    one, two = Card("node-GPU-1", "cuda:0", ("a", "b")), Card("node-GPU-2", "cuda:1", ("a",))
+    assert finder.new_cards() == [one, two] and not finder.unusable
+    here["c"] = 1
+    assert finder.new_cards() == [] and finder.unusable == ["node cuda:1 cannot be used: too old"]
+
+
+def test_gpus_of_workers_that_come_later_are_measured(tmp_path, monkeypatch):
+    """A batch system starts its jobs one after the other. Here each worker has one GPU, a simulated one."""
+
+    def one_gpu():
+        return [Gpu("node", f"sim:gtx980?seed={os.getpid()}", f"GPU-{os.getpid()}", None)]
+
+    def start_two_more(done, *_):
+        if done == 1:
+            late.scale(3)
+
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as late:
+        monkeypatch.setattr(dask_workers, "gpus_here", one_gpu)
+        monkeypatch.setattr(dask_workers, "_queued_cluster", lambda _: (late, 3))
+        monkeypatch.setattr(late, "close", lambda: None)
+        request = FleetRequest(None, 1, SHORT, 100.0, cluster=tmp_path)
+        ended = run_fleet(tmp_path, request, False, start_two_more)
+        monkeypatch.undo()
+    assert (ended.measured, ended.cards, ended.problems) == (3, 3, [])
+    assert len(specs(tmp_path)) == 3
 
 
 def test_simulated_cards_spread_and_have_planted_faults():

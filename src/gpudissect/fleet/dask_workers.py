@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,10 +41,11 @@ class Measured:
 
 
 @contextmanager
-def workers_of(scheduler: str | None, cluster: Path | None, local: int) -> Iterator[Client]:
+def workers_of(scheduler: str | None, cluster: Path | None, local: int) -> Iterator[tuple[Client, int]]:
     """A client of a scheduler's address, of a cluster described by a file, or of `local` workers of this machine.
 
-    Raises `DeviceError` if no scheduler answers, `UsageError` without Dask or for a file that describes no cluster.
+    Also the number of workers that will come, at least. Raises `DeviceError` if no scheduler answers, `UsageError`
+    without Dask or for a file that describes no cluster.
     """
     try:
         import distributed
@@ -53,8 +55,9 @@ def workers_of(scheduler: str | None, cluster: Path | None, local: int) -> Itera
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # losses are reported by card
     own: Any = None
+    expected = 1 if scheduler is not None else local
     if cluster is not None:
-        own = _queued_cluster(cluster)
+        own, expected = _queued_cluster(cluster)
     elif scheduler is None:
         own = distributed.LocalCluster(
             n_workers=local, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
@@ -66,14 +69,17 @@ def workers_of(scheduler: str | None, cluster: Path | None, local: int) -> Itera
             hint = "start one with 'dask scheduler'"
             raise DeviceError(f"no Dask scheduler answers at {scheduler}: {hint} ({error})") from None
         with client:
-            yield client
+            yield client, expected
     finally:
         if own is not None:
             own.close()
 
 
-def _queued_cluster(file: Path) -> Any:
-    """A cluster of a batch system: TOML with `kind`, a class of dask-jobqueue, `jobs`, and the class's `options`."""
+def _queued_cluster(file: Path) -> tuple[Any, int]:
+    """A cluster of a batch system and its number of jobs.
+
+    The file is TOML with `kind`, a class of dask-jobqueue, `jobs`, and `options` of the class.
+    """
     import tomllib
 
     try:
@@ -85,7 +91,7 @@ def _queued_cluster(file: Path) -> Any:
 
         cluster = getattr(dask_jobqueue, kind)(**options)
         cluster.scale(jobs=jobs)
-        return cluster
+        return cluster, jobs
     except ImportError:
         raise UsageError("--cluster needs dask-jobqueue: pip install dask-jobqueue") from None
     except KeyError as error:
@@ -96,41 +102,65 @@ def _queued_cluster(file: Path) -> Any:
         raise UsageError(f"{file} describes no cluster: {error}") from None
 
 
-def cards_of(client: Client) -> tuple[list[Card], list[str]]:
-    """The usable GPUs of all workers, each once, and a line for each other one. Raises `DeviceError` without a worker.
+class Finder:
+    """Finds the GPUs of workers as these come, each once. Raises `DeviceError` if no worker comes.
 
     Several workers of a host see the same GPU, perhaps by different numbers: a card keeps those that agree.
+    `unusable` has a line for each GPU that cannot be used.
     """
-    try:
-        client.wait_for_workers(1, timeout=WORKERS_S)
-    except TimeoutError:
-        raise DeviceError(f"no worker came within {WORKERS_S:g} s: start some with 'dask worker ADDRESS'") from None
-    cards, unusable = dict[tuple[str, str], Card](), dict[tuple[str, str], str]()
-    seen: dict[str, list[Gpu]] = client.run(gpus_here, on_error="ignore")
-    for address, gpu in sorted((address, gpu) for address, gpus in seen.items() for gpu in gpus):
-        if gpu.why_not is not None:
-            unusable[gpu.host, gpu.uuid] = f"{gpu.host} {gpu.spec} cannot be used: {gpu.why_not}"
-            continue
-        card = cards.setdefault((gpu.host, gpu.uuid), Card(f"{gpu.host}-{gpu.uuid}", gpu.spec))
-        if card.spec == gpu.spec:
-            cards[gpu.host, gpu.uuid] = replace(card, workers=(*card.workers, address))
-    return list(cards.values()), list(unusable.values())
+
+    def __init__(self, client: Client) -> None:
+        try:
+            client.wait_for_workers(1, timeout=WORKERS_S)
+        except TimeoutError:
+            raise DeviceError(f"no worker came within {WORKERS_S:g} s: start some with 'dask worker ADDRESS'") from None
+        self.unusable: list[str] = []
+        self.workers: set[str] = set()
+        self._client = client
+        self._known: set[tuple[str, str]] = set()
+
+    def new_cards(self) -> list[Card]:
+        """The usable GPUs of the workers that came since the last call."""
+        if not (new := sorted(set(self._client.nthreads()) - self.workers)):
+            return []
+        self.workers.update(new)
+        cards = dict[tuple[str, str], Card]()
+        seen: dict[str, list[Gpu]] = self._client.run(gpus_here, workers=new, on_error="ignore")
+        for address, gpu in sorted((address, gpu) for address, gpus in seen.items() for gpu in gpus):
+            place = gpu.host, gpu.uuid
+            if place in self._known:
+                continue
+            if gpu.why_not is not None:
+                self._known.add(place)
+                self.unusable.append(f"{gpu.host} {gpu.spec} cannot be used: {gpu.why_not}")
+                continue
+            card = cards.setdefault(place, Card(f"{gpu.host}-{gpu.uuid}", gpu.spec))
+            if card.spec == gpu.spec:
+                cards[place] = replace(card, workers=(*card.workers, address))
+        self._known.update(cards)
+        return list(cards.values())
 
 
 def measure_cards(
-    client: Client, cards: Sequence[Card], options: Sequence[str], timeout_s: float
+    client: Client, more: Callable[[], Sequence[Card] | None], options: Sequence[str], timeout_s: float
 ) -> Iterator[Measured]:
-    """What became of each card, as they end. A lost worker costs the cards that no other worker reaches."""
+    """What became of each card, as they end. A lost worker costs the cards that no other worker reaches.
+
+    `more` is called again and again: it returns further cards, or None once there will be none.
+    """
     import distributed
 
-    with_gpus = set(client.run_on_scheduler(_workers_with_gpus))
     waiting: dict[Any, Card] = {}
-    for card in cards:
-        place: dict[str, Any] = {"workers": card.workers} if card.workers else {}
-        if card.workers and with_gpus.issuperset(card.workers):
-            place["resources"] = {RESOURCE: 1}
-        waiting[client.submit(measure_card, card.spec, options, timeout_s, **place, pure=False)] = card
-    while waiting:
+    while (cards := more()) is not None or waiting:
+        with_gpus = set(client.run_on_scheduler(_workers_with_gpus)) if cards else set()
+        for card in cards or ():
+            place: dict[str, Any] = {"workers": card.workers} if card.workers else {}
+            if card.workers and with_gpus.issuperset(card.workers):
+                place["resources"] = {RESOURCE: 1}
+            waiting[client.submit(measure_card, card.spec, options, timeout_s, **place, pure=False)] = card
+        if not waiting:
+            time.sleep(POLL_S)  # for the next workers
+            continue
         with suppress(TimeoutError):
             distributed.wait(list(waiting), timeout=POLL_S, return_when="FIRST_COMPLETED")
         is_up = client.status == "running"

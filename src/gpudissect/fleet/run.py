@@ -11,7 +11,7 @@ import numpy as np
 from gpudissect.child_processes import usable_cores
 from gpudissect.device.kinds import open_device
 from gpudissect.errors import DeviceError, UsageError
-from gpudissect.fleet.dask_workers import Card, cards_of, measure_cards, workers_of
+from gpudissect.fleet.dask_workers import Card, Finder, measure_cards, workers_of
 from gpudissect.fleet.measure_card import gpus_here
 from gpudissect.fleet.store import run_folder
 
@@ -84,27 +84,46 @@ def run_fleet(folder: Path, request: FleetRequest, resume: bool, progress: Progr
     if request.device is not None:
         simulated = simulated_cards(request.device, request.count, request.spread, request.faults)
     here = request.workers or min(len(simulated), usable_cores()) or max(1, len(gpus_here()))
-    with workers_of(request.scheduler, request.cluster, here) as client:
-        cards, problems = (simulated, list[str]()) if simulated else cards_of(client)
-        if not cards:
-            raise DeviceError(f"no usable GPU: {problems[0] if problems else 'the workers see none'}")
+    with workers_of(request.scheduler, request.cluster, here) as (client, expected):
+        finder = None if simulated else Finder(client)
+        cards = finder.new_cards() if finder else simulated
+        if not cards and expected == 1:
+            raise DeviceError(
+                f"no usable GPU: {finder.unusable[0] if finder and finder.unusable else 'none was found'}"
+            )
         with run_folder(folder, request.what, resume) as results:
-            missing = [card for card in cards if not results.holds(card.name)]
-            ended = FleetRun(results.path, len(cards), len(cards) - len(missing), problems)
+            ended, first = FleetRun(results.path, 0, 0), [cards]
+
+            def more() -> list[Card] | None:
+                found = first.pop() if first else finder.new_cards() if finder else []
+                if not found and (finder is None or len(finder.workers) >= expected):
+                    return None
+                missing = [card for card in found if not results.holds(card.name)]
+                ended.cards += len(found)
+                ended.measured += len(found) - len(missing)
+                return missing
+
             try:
-                for one in measure_cards(client, missing, request.options, request.timeout_s):
+                for one in measure_cards(client, more, request.options, request.timeout_s):
                     try:
                         if one.content is not None:
                             results.write(one.card.name, one.content)
                             ended.measured += 1
                     except UsageError as error:
-                        problems.append(f"{one.card.name}: {error}")
+                        ended.problems.append(f"{one.card.name}: {error}")
                     if one.problem:
-                        problems.append(f"{one.card.name}: {one.problem}")
-                    progress(ended.measured, len(cards), one.card.name)
+                        ended.problems.append(f"{one.card.name}: {one.problem}")
+                    progress(ended.measured, ended.cards, one.card.name)
             except KeyboardInterrupt:
                 ended.interrupted = True
+            if not ended.cards and not ended.interrupted:
+                raise _no_gpu(finder)
+            ended.problems += finder.unusable if finder else []
     return ended
+
+
+def _no_gpu(finder: Finder | None) -> DeviceError:
+    return DeviceError(f"no usable GPU: {finder.unusable[0] if finder and finder.unusable else 'the workers see none'}")
 
 
 def simulated_cards(spec: str, count: int, spread: float, faults: Sequence[str]) -> list[Card]:
