@@ -88,9 +88,7 @@ def run_fleet(folder: Path, request: FleetRequest, resume: bool, progress: Progr
         finder = None if simulated else Finder(client)
         cards = finder.new_cards() if finder else simulated
         if not cards and expected == 1:
-            raise DeviceError(
-                f"no usable GPU: {finder.unusable[0] if finder and finder.unusable else 'none was found'}"
-            )
+            raise _no_gpu(finder)
         with run_folder(folder, request.what, resume) as results:
             ended, first = FleetRun(results.path, 0, 0), [cards]
 
