@@ -159,12 +159,12 @@ def _disturbance(gpu: str) -> Iterator[Row]:
     if gpu in PERIODIC:
         period = next(n for n in range(WARP_SIZE, others, WARP_SIZE) if np.array_equal(values[n:], values[:-n]))
         texts, what = (f"{PERIOD}", f"{period}"), "threads after which the pattern repeats"
-        yield row(Kind.DATA, what, texts, period == PERIOD, COPIES, f"{figure}, s4.6")
+        yield row(Kind.ROUND_TRIP, what, texts, period == PERIOD, COPIES, f"{figure}, s4.6")
     if not log or not log.rest:
         change, printed = float(np.ptp(values)), f"{log.disturbed.change:.1f} cycles" if log else "none"
         if gpu not in PERIODIC:
             texts, agrees = (printed, f"{change:.1f} cycles"), change <= TOLERANCE * values.max()
-            yield row(Kind.DATA, "change of the deviation over the threads", texts, agrees, RANDOM)
+            yield row(Kind.ROUND_TRIP, "change of the deviation over the threads", texts, agrees, RANDOM)
     if not log:
         return
     hit, miss = catalogue.load(gpu).hierarchy().routes[Path.TEXTURE].latency
@@ -175,7 +175,7 @@ def _disturbance(gpu: str) -> Iterator[Row]:
     yield row(Kind.DATA, what, texts, agrees, reason)
     if log.rest and ours.rest:
         texts, what = (_list(log.warps), _list(ours.warps)), "warps of the first four that share warp 0's texture cache"
-        yield row(Kind.DATA, what, texts, log.warps == ours.warps, COPIES)
+        yield row(Kind.ROUND_TRIP, what, texts, log.warps == ours.warps, COPIES)
         agrees = abs(ours.rest.high - log.rest.high) <= TOLERANCE * log.step
         what = "mean delay of a load by any other thread"
         yield row(Kind.DATA, what, (str(log.rest), str(ours.rest)), agrees, BY_LANE)
