@@ -196,7 +196,8 @@ def test_a_scheduler_that_does_not_answer(monkeypatch):
     [
         ("", "it lacks 'kind'"),
         ("kind = 'os.system'", "'kind' is one of SLURMCluster"),
-        ("kind = 'SLURMCluster'\njobs = 'x'", "'jobs' is a number"),
+        ("kind = 'SLURMCluster'\njobs = 'x'", "'jobs' a number"),
+        ("kind = 'SLURMCluster'\njobs = 0", "'jobs' a number"),
         ("kind =", "describes no cluster"),
     ],
 )
@@ -228,6 +229,14 @@ def test_a_batch_system_gets_its_options_and_the_number_of_jobs(tmp_path, monkey
     file.write_text("kind = 'SLURMCluster'\njobs = 16\n[options]\nqueue = 'gpu'\n", encoding="utf-8")
     enter(workers_of(None, file, 1))
     assert given == {"queue": "gpu", "jobs": 16, "closed": True}
+
+
+def test_a_scheduler_without_workers():
+    def wait_for_workers(count, timeout):
+        raise TimeoutError
+
+    with pytest.raises(DeviceError, match="no worker came within 60 s"):
+        Finder(SimpleNamespace(wait_for_workers=wait_for_workers))
 
 
 def test_without_dask(monkeypatch):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 CONNECT_S = 10.0  # until a scheduler answers
-WORKERS_S = 60.0  # until the first worker of a scheduler is there; queues of a batch system take as long as they take
+WORKERS_S = 60.0  # until a scheduler has its first worker
 POLL_S = 0.5  # between looks for lost workers
 RESOURCE = "GPU"  # of workers started with ``--resources GPU=N``
 QUEUES = ("SLURMCluster", "PBSCluster", "LSFCluster", "HTCondorCluster", "SGECluster", "OARCluster", "MoabCluster")
@@ -85,8 +85,8 @@ def _queued_cluster(file: Path) -> tuple[Any, int]:
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
         kind, jobs, options = content["kind"], content.get("jobs", 1), content.get("options", {})
-        if kind not in QUEUES or not isinstance(jobs, int) or not isinstance(options, dict):
-            raise ValueError(f"'kind' is one of {', '.join(QUEUES)}; 'jobs' is a number, 'options' is a table")
+        if kind not in QUEUES or not isinstance(jobs, int) or jobs < 1 or not isinstance(options, dict):
+            raise ValueError(f"'kind' is one of {', '.join(QUEUES)}, 'jobs' a number from 1 on, 'options' a table")
         import dask_jobqueue
 
         cluster = getattr(dask_jobqueue, kind)(**options)
@@ -103,17 +103,17 @@ def _queued_cluster(file: Path) -> tuple[Any, int]:
 
 
 class Finder:
-    """Finds the GPUs of workers as these come, each once. Raises `DeviceError` if no worker comes.
+    """Finds the GPUs of workers as they come, each once. Raises `DeviceError` without a worker in `timeout_s`.
 
     Several workers of a host see the same GPU, perhaps by different numbers: a card keeps those that agree.
     `unusable` has a line for each GPU that cannot be used.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, timeout_s: float | None = WORKERS_S) -> None:
         try:
-            client.wait_for_workers(1, timeout=WORKERS_S)
+            client.wait_for_workers(1, timeout=timeout_s)
         except TimeoutError:
-            raise DeviceError(f"no worker came within {WORKERS_S:g} s: start some with 'dask worker ADDRESS'") from None
+            raise DeviceError(f"no worker came within {timeout_s:g} s: start some with 'dask worker ADDRESS'") from None
         self.unusable: list[str] = []
         self.workers: set[str] = set()
         self._client = client

@@ -11,7 +11,7 @@ import numpy as np
 from gpudissect.child_processes import usable_cores
 from gpudissect.device.kinds import open_device
 from gpudissect.errors import DeviceError, UsageError
-from gpudissect.fleet.dask_workers import Card, Finder, measure_cards, workers_of
+from gpudissect.fleet.dask_workers import WORKERS_S, Card, Finder, measure_cards, workers_of
 from gpudissect.fleet.measure_card import gpus_here
 from gpudissect.fleet.store import run_folder
 
@@ -85,7 +85,9 @@ def run_fleet(folder: Path, request: FleetRequest, resume: bool, progress: Progr
         simulated = simulated_cards(request.device, request.count, request.spread, request.faults)
     here = request.workers or min(len(simulated), usable_cores()) or max(1, len(gpus_here()))
     with workers_of(request.scheduler, request.cluster, here) as (client, expected):
-        finder = None if simulated else Finder(client)
+        finder = (
+            None if simulated else Finder(client, None if request.cluster else WORKERS_S)
+        )  # jobs may wait for hours
         cards = finder.new_cards() if finder else simulated
         if not cards and expected == 1:
             raise _no_gpu(finder)
