@@ -74,11 +74,9 @@ def gpu_limits(index: int) -> GpuLimits:
     )
 
 
-def uuid_of(index: int) -> str:
-    """UUID of a CUDA GPU, as nvidia-smi prints it."""
-    from cuda.core import Device
-
-    return f"GPU-{str(Device(index).uuid).removeprefix('GPU-')}"
+def uuid_of(device: Any) -> str:
+    """UUID of a `cuda.core.Device`, as nvidia-smi prints it."""
+    return f"GPU-{str(device.uuid).removeprefix('GPU-')}"
 
 
 def list_gpus() -> list[tuple[int, str, str | None]]:

@@ -120,7 +120,7 @@ def provenance(context: CudaContext, nvml: NvmlMonitor) -> dict[str, str]:
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "host": platform.node(),
-        "gpu_uuid": uuid_of(device.device_id),
+        "gpu_uuid": uuid_of(device),
         "pci_address": str(device.pci_bus_id),
         **nvml.settings(),
     }

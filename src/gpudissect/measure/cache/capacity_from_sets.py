@@ -35,17 +35,19 @@ def capacity_from_sets(
     if lines.resident is not None:
         lines = yield from recount_lines(test.level, lines.line, sum(structure.ways), bench)
     capacity = _by_residency(test.level.element, structure, count, lines)
-    if lines.resident is not None and not test.is_disturbed:
-        return (yield from _test_room(capacity, structure, count, test, bench))
-    return capacity, structure
+    if lines.resident is None:
+        return capacity, structure
+    if test.is_disturbed:  # where lines take less room until their second use, the last ones miss in too few laps
+        least = max(1, min(count, sum(structure.ways)) - PIECE_SIZES + 1)
+        return replace(capacity, low=least * structure.line), structure
+    return (yield from _test_room(capacity, structure, count, test, bench))
 
 
 def _by_residency(element: str, structure: Structure, count: int, lines: Lines) -> Estimate:
     """The capacity from the ways of all sets, or a range to `count` contiguous lines.
 
     If the cache has more tags than data, only as many lines are resident as fit contiguously. A cache that protects
-    lines accessed twice can look the same, and the number of resident lines is known to 3 % only. Where lines take
-    less room until their second access, the last lines of `count` may miss in too few laps to be noticed.
+    lines accessed twice can look the same, and the number of resident lines is known to 3 % only.
     """
     ways, resident = sum(structure.ways), lines.resident
     if resident is None:  # nor is the line size known: ways count the unit used in its place
@@ -56,7 +58,7 @@ def _by_residency(element: str, structure: Structure, count: int, lines: Lines) 
     piece, whole = format_bytes(count * structure.line), format_bytes(ways * structure.line)
     held = f"about {resident.elements:.0f} lines are resident at a time"
     caveat = f"a contiguous buffer fits up to {piece}, sets x ways are {whole}; {held}"
-    totals = (count if matches_piece else ways, max(1, min(count, ways) - PIECE_SIZES + 1), max(count, ways))
+    totals = (count if matches_piece else ways, *sorted((count, ways)))
     value, low, high = (total * structure.line for total in totals)
     confidence, evidence = BRACKETED if count <= ways else CONFLICTED, (*structure.evidence, *lines.evidence)
     return found(element, "capacity", value, low, high, confidence, CAPACITY_METHOD, evidence, (caveat,))
