@@ -13,6 +13,7 @@ import distributed
 import numpy as np
 import pytest
 
+from gpudissect.device.cuda import driver
 from gpudissect.errors import DeviceError, UsageError
 from gpudissect.fleet import dask_workers, measure_card
 from gpudissect.fleet.dask_workers import Card, Finder, measure_cards, workers_of
@@ -138,6 +139,15 @@ def test_each_gpu_is_one_card_whatever_its_workers_call_it():
     assert finder.new_cards() == [one, two] and not finder.unusable
     here["c"] = 1
     assert finder.new_cards() == [] and finder.unusable == ["node cuda:1 cannot be used: too old"]
+
+
+def test_the_gpus_of_a_worker_have_host_number_and_uuid(monkeypatch):
+    monkeypatch.setattr(driver, "list_gpus", lambda: [(0, "H200", None), (1, "G80", "too old")])
+    monkeypatch.setattr(driver, "uuid_at", lambda index: f"GPU-{index}")
+    assert [(gpu.spec, gpu.uuid, gpu.why_not) for gpu in measure_card.gpus_here()] == [
+        ("cuda:0", "GPU-0", None),
+        ("cuda:1", "GPU-1", "too old"),
+    ]
 
 
 def test_gpus_of_workers_that_come_later_are_measured(tmp_path, monkeypatch):

@@ -33,15 +33,11 @@ class Gpu:
 
 def gpus_here() -> list[Gpu]:
     """The real GPUs that this process sees; none if there is no driver."""
-    from gpudissect.device.cuda.driver import list_gpus, uuid_of
+    from gpudissect.device.cuda.driver import list_gpus, uuid_at
 
-    try:
-        found = list_gpus()
-    except DeviceError:
-        return []
-    from cuda.core import Device
-
-    return [Gpu(socket.gethostname(), f"cuda:{n}", uuid_of(Device(n)), why_not) for n, _, why_not in found]
+    with suppress(DeviceError):
+        return [Gpu(socket.gethostname(), f"cuda:{n}", uuid_at(n), why_not) for n, _, why_not in list_gpus()]
+    return []
 
 
 def measure_card(spec: str, options: Sequence[str], timeout_s: float) -> tuple[bytes | None, str]:

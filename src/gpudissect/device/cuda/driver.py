@@ -79,6 +79,13 @@ def uuid_of(device: Any) -> str:
     return f"GPU-{str(device.uuid).removeprefix('GPU-')}"
 
 
+def uuid_at(index: int) -> str:
+    """The same of the GPU with this index."""
+    from cuda.core import Device
+
+    return uuid_of(Device(index))
+
+
 def list_gpus() -> list[tuple[int, str, str | None]]:
     """Index and name of every CUDA GPU, and why it cannot be used (None if it can). Raises as `start_driver`."""
     driver = start_driver()
