@@ -236,6 +236,17 @@ def test_one_chain_serves_two_paths():
     assert trace.offsets.tolist() == CHAIN.offsets().tolist()
 
 
+@pytest.mark.parametrize("path", CACHED[:-1])
+@pytest.mark.parametrize("order", [OTHER, Explicit(OTHER.offsets()[::-1]), Shuffled(33, 64, seed=4, start=4096)])
+def test_threads_share_the_laps_of_prior_accesses(context, path, order):
+    before = prior(path, order, threads=7, laps=2), prior(path, order, threads=2)
+    (trace,) = run([after(Path.GLOBAL, *before)], context)
+    assert np.array_equal(trace.offsets, CHAIN.offsets())
+    assert [accesses for _, accesses in context.prior] == [2 * order.count, order.count]
+    assert context.launches == ["write_chains", "write_starts", "write_starts", "chase_each"]
+    assert context.threads == [32]
+
+
 def test_prior_accesses_on_another_sm_have_a_block_of_their_own(context):
     (trace,) = run([after(Path.GLOBAL, prior(sm=2))], context)
     assert trace.context.sm == 0 and trace.context.notes["prior_access_sms"] == "2"

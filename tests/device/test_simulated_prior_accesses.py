@@ -56,6 +56,13 @@ def test_paths_that_share_an_array_hit_on_each_others_lines():
     assert latencies(Path.TEXTURE, prior(Path.GLOBAL, lines)) == {L2}
 
 
+@pytest.mark.parametrize("threads", [1, 5, 32])
+def test_many_threads_fill_a_cache_as_one_does(threads):
+    own = replace(prior(Path.GLOBAL, OWN), threads=threads)
+    assert latencies(Path.GLOBAL, own) == {L1}
+    assert latencies(Path.GLOBAL, own, replace(prior(Path.GLOBAL), threads=threads)) == {L2}
+
+
 @pytest.mark.parametrize("warp", range(8))
 def test_every_fourth_warp_uses_the_same_of_four_copies(warp):
     shared = warp % COPIES == 0

@@ -123,7 +123,9 @@ class FakeContext:
 
     def launch(self, kernel, grid, block, shared, *arguments, cluster=1):
         self.launches.append(kernel.name)
-        if kernel.name == "write_chains":
+        if kernel.name == "write_starts":
+            self._write_starts(*arguments)
+        elif kernel.name == "write_chains":
             for chain in self.view(arguments[0], CHAIN, grid[1]):
                 if chain["count"]:
                     self._write_chain(chain)
@@ -145,7 +147,7 @@ class FakeContext:
         on_sm = "ON_SM" in kernel.macros
         jobs = self.view(jobs_at, JOB, 1 if one_job or on_sm or "PRIOR" in kernel.macros else blocks)
         for prior in self.view(int(jobs[0]["prior"]), PRIOR, int(jobs[0]["prior_count"])):
-            assert prior["sm"] < blocks and 32 * prior["warp"] < threads
+            assert prior["sm"] < blocks and 32 * prior["warp"] + prior["threads"] <= threads
             self.run_prior(prior, texture)
         if on_sm:
             for block in range(blocks):
@@ -176,6 +178,12 @@ class FakeContext:
             link = (int(chain["origin"]) + (int(following) >> int(chain["shift"]))) | mark
             self._word(int(chain["region"]) + int(offset), int(chain["link_bytes"]))[0] = link
 
+    def _write_starts(self, address, number, starts, threads):
+        chain = self.view(address + number * CHAIN.itemsize, CHAIN, 1)[0]
+        positions = np.arange(threads) * int(chain["count"]) // threads
+        links = int(chain["origin"]) + (self._offsets(chain)[positions] >> int(chain["shift"]))
+        self.view(starts, np.uint64, threads)[:] = links
+
     def _mark_picks(self, chain):
         offsets = self._offsets(chain)
         picks = self.view(int(chain["picks"]), np.uint32, int(chain["pick_count"])) if chain["picks"] else ()
@@ -194,13 +202,17 @@ class FakeContext:
         traits = TRAITS[PRIOR_PATHS[prior["path"]]]
         prior["done"], prior["actual_sm"] = 1, self.sms(int(prior["sm"]))
         if traits is TRAITS[Path.CODE]:
-            self.prior.append((traits.macro, int(prior["accesses"]) * int(prior["laps"])))
+            self.prior.append((traits.macro, int(prior["count"]) * int(prior["laps"])))
             return
-        first = link = int(self._word(int(prior["start"]), 8)[0])
-        for _ in range(int(prior["accesses"])):
-            link = self._load(traits.macro, link, texture) & ~traits.mark
-        prior["broken"] = link != first
-        self.prior.append((traits.macro, int(prior["accesses"])))
+        count, laps, threads = (int(prior[name]) for name in ("count", "laps", "threads"))
+        firsts = self.view(int(prior["starts"]), np.dtype(np.uint64), threads).tolist()
+        for thread, first in enumerate(firsts):
+            for _ in range(laps):
+                link = first
+                for _ in range((thread + 1) * count // threads - thread * count // threads):
+                    link = self._load(traits.macro, link, texture) & ~traits.mark
+                prior["broken"] |= link != firsts[(thread + 1) % threads]
+        self.prior.append((traits.macro, count * laps))
 
     def _chase(self, kernel, job, block, shared, texture):
         path = kernel.macros[0]

@@ -1,5 +1,7 @@
 """Chases and prior accesses: valid parameters are accepted, impossible ones refused in one line."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -90,12 +92,24 @@ def test_impossible_chases_are_refused(changes, message):
         ({"laps": 0}, "laps >= 1"),
         ({"warp": 32}, "warp < 32"),
         ({"sm": -1}, "sm >= 0"),
+        ({"threads": 0}, "at most 16 here"),
+        ({"threads": 17}, "at most 16 here"),
+        ({"threads": 2, "warp": 1}, "at most 1 here"),
+        ({"threads": 1025, "order": Sequential(2048, 8)}, "at most 1024 here"),
+        ({"threads": 2, **CODE}, "code by one"),
     ],
 )
 def test_impossible_prior_accesses_are_refused(changes, message):
     with pytest.raises(WorkloadError, match=message) as caught:
         PriorAccesses(**{"path": Path.GLOBAL, "order": CHAIN} | changes)
     assert "\n" not in str(caught.value)
+
+
+def test_threads_advance_through_their_parts_at_the_same_pace():
+    shared = PriorAccesses(path=Path.GLOBAL, order=Sequential(8, 8), threads=3)
+    assert shared.parts.tolist() == [0, 2, 5, 8]
+    assert (shared.offsets() // 8).tolist() == [0, 2, 5, 1, 3, 6, 4, 7]
+    assert replace(shared, threads=1).offsets().tolist() == shared.order.offsets().tolist()
 
 
 def test_bounds_must_rise():

@@ -56,6 +56,7 @@ DIFFERENT = (
     *(replace(CHASE, order=Explicit(np.arange(10) * 32)), replace(CHASE, timing=Timing.EACH)),
     *(replace(CHASE, timing=Timing.EACH, picks=(1,)), COUNT),
     *(replace(CHASE, before=before) for before in ((PRIOR,), (PRIOR, PRIOR), (replace(PRIOR, sm=1),))),
+    replace(CHASE, before=(replace(PRIOR, warp=0, threads=2),)),
     *(replace(CHASE, sm=0), replace(CHASE, sm=1), replace(CHASE, before=(PriorAccesses(**CODE),))),
     *(replace(CHASE, path=Path.CLUSTER), replace(CHASE, path=Path.CLUSTER, peer=2)),
     *(replace(CHASE, path=Path.TMA), replace(CHASE, **CODE)),

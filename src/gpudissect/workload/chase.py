@@ -11,9 +11,10 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpudissect.errors import UsageError, WorkloadError, unknown_name
-from gpudissect.units import parse_bytes
+from gpudissect.units import WARP_SIZE, parse_bytes
 from gpudissect.workload.order import Explicit, Order, Sequential, Shuffled, convert_whole_numbers
 
 CODE_LINE = 128
@@ -95,7 +96,7 @@ class Bounds:
 
 @dataclass(frozen=True, kw_only=True)
 class PriorAccesses:
-    """Laps that one warp runs before a chase begins.
+    """Laps that one thread, or many, run before a chase begins.
 
     Attributes:
         path: the way to memory. All paths lead to the same memory, except constant memory and code.
@@ -103,6 +104,8 @@ class PriorAccesses:
         laps: number of laps.
         warp: the warp that runs them; warp 0 of SM 0 is the one that is timed later.
         sm: 0 for the timed SM, any other number for another SM.
+        threads: 1 for the first thread of the warp. More threads, from thread 0 of warp 0 on, run a lap together: each
+            has a part of the chain, and no order holds between the parts. It takes a fraction of the time.
 
     Raises `WorkloadError` if the fields do not fit together.
     """
@@ -112,6 +115,7 @@ class PriorAccesses:
     laps: int = 1
     warp: int = 0
     sm: int = 0
+    threads: int = 1
 
     def __post_init__(self) -> None:
         convert_whole_numbers(self)
@@ -122,6 +126,23 @@ class PriorAccesses:
         if self.laps < 1 or not 0 <= self.warp < MAX_BLOCK_WARPS or self.sm < 0:
             limits = f"laps >= 1, 0 <= warp < {MAX_BLOCK_WARPS}, sm >= 0"
             raise WorkloadError(f"prior accesses need {limits}, got {self}")
+        most = 1 if self.path is Path.CODE or self.warp else min(self.order.count, MAX_BLOCK_WARPS * WARP_SIZE)
+        if not 1 <= self.threads <= most:
+            limits = "a thread for each link, 1024 in all, from warp 0 on; code by one"
+            raise WorkloadError(f"threads of prior accesses: at most {most} here ({limits}), got {self.threads}")
+
+    @property
+    def parts(self) -> NDArray[np.int64]:
+        """Positions in the chain at which the parts of the threads begin, and its end: shape (threads + 1,)."""
+        return np.arange(self.threads + 1) * self.order.count // self.threads
+
+    def offsets(self) -> NDArray[np.int64]:
+        """Byte offsets of a lap, in order; of many threads, as if all advanced at the same pace. Shape (count,)."""
+        offsets = self.order.offsets()
+        if self.threads == 1:
+            return offsets
+        sizes = np.diff(self.parts)
+        return offsets[np.argsort(np.arange(offsets.size) - np.repeat(self.parts[:-1], sizes), kind="stable")]
 
 
 @dataclass(frozen=True, kw_only=True)

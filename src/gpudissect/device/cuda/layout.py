@@ -23,10 +23,11 @@ _JOB = "u8 start results chain prior; u4 chain_bytes slots_offset slots count la
 _JOB += "u4 hit_max miss_min miss_max one prior_count sm taken peer"
 _CHAIN = "u8 region origin table picks mark stride start first; "
 _CHAIN += "u4 count pick_count kind seed half link_bytes shift reserved"
+_PRIOR = "u8 starts; u4 count path warp sm done actual_sm broken laps threads reserved"
 JOB = np.dtype(_fields(_JOB))  # of one block of a chase
 REPORT = np.dtype(_fields("u8 start end base sm peer_sm cycles ns"))  # of one block of a chase
 CHAIN = np.dtype(_fields(_CHAIN))  # to be written to memory
-PRIOR = np.dtype(_fields("u8 start; u4 accesses path warp sm done actual_sm broken laps"))  # accesses before a chase
+PRIOR = np.dtype(_fields(_PRIOR))  # accesses before a chase
 PRIOR_PATHS = (Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.TEXTURE, Path.CONSTANT, Path.CODE)
 """Paths of prior accesses, as ``kernels/prior.cuh`` numbers them."""
 STREAM_REPORT = np.dtype([*_fields("u8 begin end cycles; u4 sm rank sum"), ("unused", "u4", (7,))])  # of one block

@@ -69,7 +69,8 @@ class Memory:
         if self._noise.other_users and Path.GLOBAL_L2 in self._model.hierarchy.routes:
             self._untimed(Path.GLOBAL_L2, self._offsets_of_others(chase, clock), 1, Actor())
         for prior in chase.before:
-            offsets = self._offsets(prior.order) + region(chase, prior.path)
+            offsets = self._offsets(prior.order) if prior.threads == 1 else prior.offsets()
+            offsets = offsets + region(chase, prior.path)  # a new array: the old one may be kept
             self._untimed(prior.path, offsets, prior.laps, Actor(prior.sm, prior.warp))
         chain = chain + region(chase, chase.path) if chase.before else chain
         actor = Actor(first_sm=chase.sm or 0)

@@ -80,8 +80,8 @@ class ChaseLaunch:
     @property
     def threads(self) -> int:
         """Threads of a block: one, or whole warps up to the last with prior accesses."""
-        before = self.first.before
-        return WARP_SIZE * (1 + max(prior.warp for prior in before)) if before else 1
+        warps = (max(prior.warp + 1, -(-prior.threads // WARP_SIZE)) for prior in self.first.before)
+        return WARP_SIZE * max(warps) if self.first.before else 1
 
     @property
     def result_bytes(self) -> int:

@@ -50,6 +50,7 @@ class _Addresses(NamedTuple):
     chains: int
     jobs: int
     prior: int
+    starts: int  # of prior accesses by many threads: the links at which these begin
     results: int
 
 
@@ -99,22 +100,29 @@ class ChaseRunner:
     def _write_chains(self, launch: ChaseLaunch, table: ChainTable) -> _Addresses:
         """Queue what writes the chains of a launch, and make room for its jobs and results."""
         count = len(launch.chases)
-        sizes = (table.size, count * JOB.itemsize, len(launch.prior) * PRIOR.itemsize, count * launch.result_bytes)
+        starts = sum(POINTER_BYTES * accesses.threads for accesses in launch.first.before)
+        prior = len(launch.prior) * PRIOR.itemsize
+        sizes = (table.size, count * JOB.itemsize, prior, starts, count * launch.result_bytes)
         address = self.buffers.reserve(sum(sizes))
+        addresses = _Addresses(*(address + sum(sizes[:part]) for part in range(len(sizes))))
         if launch.first.path not in UNCHAINED:
             self.context.upload(address, table.content(address))
             blocks = -(-int(table.records["count"].max()) // _WRITER_THREADS)
             grid = (min(blocks, _MAX_WRITER_BLOCKS), len(table.records))
             for name in ("write_chains", "mark_picks") if table.records["pick_count"].any() else ("write_chains",):
                 self.context.launch(self.context.kernel("chains.cu", name), grid, _WRITER_THREADS, 0, address)
-        return _Addresses(*(address + sum(sizes[:part]) for part in range(len(sizes))))
+        for number, begin in _starts(launch, addresses).items():
+            kernel, threads = self.context.kernel("chains.cu", "write_starts"), launch.first.before[number].threads
+            self.context.launch(kernel, (1, 1), _WRITER_THREADS, 0, address, launch.prior[number], begin, threads)
+        return addresses
 
     def _run_window(
         self, launch: ChaseLaunch, number: int, base: int, addresses: _Addresses, kernel: Kernel, texture: int
     ) -> Window:
         """Run the kernel for one window; again, up to a limit, while two blocks share an SM."""
         jobs, prior = _jobs(launch, number, base, addresses), _prior(launch, addresses)
-        accesses = (jobs["count"].astype(np.int64) * jobs["laps"]).max() + prior["accesses"].sum(dtype=np.int64)
+        own, others = (records["count"].astype(np.int64) * records["laps"] for records in (jobs, prior))
+        accesses = own.max() + others.sum()
         request = (kernel, (launch.blocks, 1), launch.threads, launch.shared, addresses.jobs, texture)
         size, sm = launch.result_bytes, launch.first.sm  # numbers of SMs may have gaps
         for _ in range(_MAX_ATTEMPTS):
@@ -203,12 +211,20 @@ def _prior(launch: ChaseLaunch, addresses: _Addresses) -> NDArray[Any]:
     """The accesses before the chase, none of them done yet."""
     records = np.zeros(len(launch.prior), PRIOR)
     for record, chain, accesses in zip(records, launch.prior, launch.first.before, strict=False):
-        laps = 1 if accesses.path is Path.CODE else accesses.laps
-        record["start"] = ChainTable.start(addresses.chains, chain)
-        record["accesses"], record["laps"] = accesses.order.count * laps, accesses.laps
+        record["starts"] = ChainTable.start(addresses.chains, chain)
+        record["count"], record["laps"], record["threads"] = accesses.order.count, accesses.laps, accesses.threads
         record["path"] = PRIOR_PATHS.index(accesses.path)
         record["warp"], record["sm"] = accesses.warp, accesses.sm
+    for number, begin in _starts(launch, addresses).items():
+        records["starts"][number] = begin
     return records
+
+
+def _starts(launch: ChaseLaunch, addresses: _Addresses) -> dict[int, int]:
+    """Where the links come to stand at which the threads begin, by the number of prior accesses of many threads."""
+    shared = {n: each.threads for n, each in enumerate(launch.first.before) if each.threads > 1}
+    offsets = POINTER_BYTES * np.cumsum([0, *shared.values()])
+    return dict(zip(shared, (addresses.starts + offsets).tolist(), strict=False))
 
 
 def _build_trace(

@@ -50,6 +50,13 @@ extern "C" __global__ void write_chains(ChainSpec* chains) {
     }
 }
 
+// Writes the links at which `threads` threads begin that share a chain: thread t at position t * count / threads.
+extern "C" __global__ void write_starts(const ChainSpec* chains, u64 number, u64* starts, u64 threads) {
+    const ChainSpec chain = chains[number];
+    for (u32 i = threadIdx.x; i < threads; i += blockDim.x)
+        starts[i] = chain.origin + (offset(chain, i * static_cast<u64>(chain.count) / threads) >> chain.shift);
+}
+
 // Marks the picked positions of chains that `write_chains` has written.
 extern "C" __global__ void mark_picks(const ChainSpec* chains) {
     const ChainSpec chain = chains[blockIdx.y];

@@ -1,34 +1,35 @@
-// Accesses before a chase: untimed laps on any path, by any warp of this SM or of another, one after the other.
-// Compiled with -DPRIOR; a launch then has one job, a block for every SM that has prior accesses (they report which SMs
-// these are), and the first thread of block 0 runs the chase itself.
+// Accesses before a chase: untimed laps on any path, by any warp of this SM or of another, one after the other; or by
+// many threads at once, a part of the chain each. Compiled with -DPRIOR; a launch then has one job, a block for every
+// SM that has prior accesses (they report which SMs these are), and the first thread of block 0 runs the chase itself.
 #pragma once
 #include "path.cuh"
 #include "code.cuh"
 #include "clocks.cuh"
 
 struct PriorAccesses {
-    u64 start;      // address of the link to the first position
-    u32 accesses;   // laps times links; of code: lines of one lap
+    u64 starts;     // address of the links at which the threads begin; with one thread, at the first position
+    u32 count;      // links of the chain; of code: lines of a lap
     u32 path;       // of the load, see follow()
     u32 warp, sm;   // that make them
     u32 done;       // written: 1 at the end; the other blocks wait for it
     u32 actual_sm;  // written: %smid of the block
-    u32 broken;     // written: 1 if the chain did not end where it began
-    u32 laps;       // of code
+    u32 broken;     // written: 1 if a part of the chain did not end where the next one begins
+    u32 laps;
+    u32 threads;    // that share a lap, from thread 0 on if more than one
+    u32 reserved;
 };
 
 #ifdef PRIOR
 
-// Follows a chain, removing the mark of every link: the timed chain may be marked.
+// Follows a chain for `count` links, removing the mark of every link: the timed chain may be marked.
 #define FOLLOW(NAME, TYPE, LETTER, LOAD_OF_PATH, MARK_OF_PATH)                                                  \
-    __device__ __noinline__ bool NAME(u64 start, u32 accesses, u64 texture) {                                   \
-        const TYPE first = static_cast<TYPE>(__ldcg(reinterpret_cast<const u64*>(start)));                      \
-        TYPE link = first;                                                                                      \
-        for (u32 left = accesses; left != 0; --left) {                                                          \
+    __device__ __noinline__ u64 NAME(u64 first, u32 count, u64 texture) {                                       \
+        TYPE link = static_cast<TYPE>(first);                                                                   \
+        for (u32 left = count; left != 0; --left) {                                                             \
             asm volatile(LOAD_OF_PATH : "+" LETTER(link) : "l"(texture), "l"(texture) : "memory");              \
             link &= ~static_cast<TYPE>(MARK_OF_PATH);                                                           \
         }                                                                                                       \
-        return link == first;                                                                                   \
+        return link;                                                                                            \
     }
 
 FOLLOW(follow_global, u64, "l", LOAD_GLOBAL, ADDRESS_MARK)
@@ -38,18 +39,30 @@ FOLLOW(follow_texture, u32, "r", LOAD_TEXTURE, TEXEL_MARK)
 FOLLOW(follow_constant, u32, "r", LOAD_CONSTANT, ADDRESS_MARK)
 
 // The numbers are those of layout.py.
-__device__ __forceinline__ bool follow(const PriorAccesses& prior, u64 texture) {
-    switch (prior.path) {
-        case 0: return follow_global(prior.start, prior.accesses, texture);
-        case 1: return follow_global_l2(prior.start, prior.accesses, texture);
-        case 2: return follow_readonly(prior.start, prior.accesses, texture);
-        case 3: return follow_texture(prior.start, prior.accesses, texture);
-        case 4: return follow_constant(prior.start, prior.accesses, texture);
-#ifdef PRIOR_CODE
-        case 5: return run_code(prior.accesses, prior.laps);
-#endif
+__device__ __forceinline__ u64 follow(u32 path, u64 link, u32 count, u64 texture) {
+    switch (path) {
+        case 0: return follow_global(link, count, texture);
+        case 1: return follow_global_l2(link, count, texture);
+        case 2: return follow_readonly(link, count, texture);
+        case 3: return follow_texture(link, count, texture);
+        case 4: return follow_constant(link, count, texture);
     }
-    return false;
+    return 0;  // no link
+}
+
+// All laps over the part of one thread. Returns whether each ended where the part of the next thread begins.
+__device__ __forceinline__ bool run_part(const PriorAccesses& prior, u32 thread, u64 texture) {
+#ifdef PRIOR_CODE
+    if (prior.path == 5) return run_code(prior.count, prior.laps);
+#endif
+    const u64* starts = reinterpret_cast<const u64*>(prior.starts);
+    const u64 begin = thread * static_cast<u64>(prior.count) / prior.threads;
+    const u64 end = (thread + 1) * static_cast<u64>(prior.count) / prior.threads;
+    const u64 first = __ldcg(starts + thread), next = __ldcg(starts + (thread + 1) % prior.threads);
+    bool closed = true;
+    for (u32 lap = 0; lap != prior.laps; ++lap)
+        closed &= follow(prior.path, first, static_cast<u32>(end - begin), texture) == next;
+    return closed;
 }
 
 // Called by every thread of every block. The records are read past the L1 and set to done by volatile accesses, which
@@ -57,19 +70,23 @@ __device__ __forceinline__ bool follow(const PriorAccesses& prior, u64 texture) 
 __device__ __forceinline__ void run_prior(u64 records, u32 count, u64 texture) {
     for (u32 i = 0; i < count; ++i) {
         PriorAccesses* record = reinterpret_cast<PriorAccesses*>(records) + i;
-        const u32 sm = __ldcg(&record->sm);
-        if (sm == blockIdx.x && threadIdx.x == 32 * __ldcg(&record->warp)) {
-            PriorAccesses prior;
-            prior.start = __ldcg(&record->start);
-            prior.accesses = __ldcg(&record->accesses);
-            prior.path = __ldcg(&record->path);
-            prior.laps = __ldcg(&record->laps);
-            const bool closed = follow(prior, texture);
-            *const_cast<volatile u32*>(&record->actual_sm) = sm_number();
-            *const_cast<volatile u32*>(&record->broken) = !closed;
-            *const_cast<volatile u32*>(&record->done) = 1;
-        }
-        if (sm != blockIdx.x && threadIdx.x == 0) {
+        if (__ldcg(&record->sm) == blockIdx.x) {
+            const u32 threads = __ldcg(&record->threads), first = 32 * __ldcg(&record->warp);
+            if (threadIdx.x >= first && threadIdx.x - first < threads) {
+                PriorAccesses prior;
+                prior.starts = __ldcg(&record->starts);
+                prior.count = __ldcg(&record->count);
+                prior.path = __ldcg(&record->path);
+                prior.laps = __ldcg(&record->laps);
+                prior.threads = threads;
+                if (!run_part(prior, threadIdx.x - first, texture)) *const_cast<volatile u32*>(&record->broken) = 1;
+            }
+            __syncthreads();
+            if (threadIdx.x == first) {
+                *const_cast<volatile u32*>(&record->actual_sm) = sm_number();
+                *const_cast<volatile u32*>(&record->done) = 1;
+            }
+        } else if (threadIdx.x == 0) {
             while (*const_cast<volatile u32*>(&record->done) == 0) {
             }
         }
