@@ -158,7 +158,7 @@ __device__ __forceinline__ bool ready(const Job* jobs, const Job& job, u64 textu
     return takes_job(jobs, job);
 #elif defined(PRIOR)
     run_prior(job.prior, job.prior_count, texture);
-    return blockIdx.x == 0 && threadIdx.x == 0;
+    return blockIdx.x == 0 && thread_index() == 0;
 #elif defined(PATH_CLUSTER)
     return join_cluster(job, dynamic);
 #else

@@ -50,43 +50,41 @@ __device__ __forceinline__ u64 follow(u32 path, u64 link, u32 count, u64 texture
     return 0;  // no link
 }
 
-// All laps over the part of one thread. Returns whether each ended where the part of the next thread begins.
-__device__ __forceinline__ bool run_part(const PriorAccesses& prior, u32 thread, u64 texture) {
+// All laps over the part of one thread. Returns whether each ended where the part of the next thread begins. A function
+// of its own, so that it does not change the code of the timed windows.
+__device__ __noinline__ bool run_part(
+    u64 starts, u32 count, u32 path, u32 laps, u32 threads, u32 thread, u64 texture) {
 #ifdef PRIOR_CODE
-    if (prior.path == 5) return run_code(prior.count, prior.laps);
+    if (path == 5) return run_code(count, laps);
 #endif
-    const u64* starts = reinterpret_cast<const u64*>(prior.starts);
-    const u64 begin = thread * static_cast<u64>(prior.count) / prior.threads;
-    const u64 end = (thread + 1) * static_cast<u64>(prior.count) / prior.threads;
-    const u64 first = __ldcg(starts + thread), next = __ldcg(starts + (thread + 1) % prior.threads);
-    bool closed = true;
-    for (u32 lap = 0; lap != prior.laps; ++lap)
-        closed &= follow(prior.path, first, static_cast<u32>(end - begin), texture) == next;
-    return closed;
+    const u64 begin = thread * static_cast<u64>(count) / threads;
+    const u64 end = (thread + 1) * static_cast<u64>(count) / threads;
+    const u64 first = __ldcg(reinterpret_cast<const u64*>(starts) + thread);
+    const u64 next = __ldcg(reinterpret_cast<const u64*>(starts) + (thread + 1) % threads);
+    u64 wrong = 0;
+    for (u32 lap = 0; lap != laps; ++lap) wrong |= follow(path, first, static_cast<u32>(end - begin), texture) ^ next;
+    return wrong == 0;
 }
 
 // Called by every thread of every block. The records are read past the L1 and set to done by volatile accesses, which
 // do not change the L1; a fence or an acquiring load would empty it. Only the done flags need an order.
 __device__ __forceinline__ void run_prior(u64 records, u32 count, u64 texture) {
+    const u32 thread = thread_index();
     for (u32 i = 0; i < count; ++i) {
         PriorAccesses* record = reinterpret_cast<PriorAccesses*>(records) + i;
         if (__ldcg(&record->sm) == blockIdx.x) {
             const u32 threads = __ldcg(&record->threads), first = 32 * __ldcg(&record->warp);
-            if (threadIdx.x >= first && threadIdx.x - first < threads) {
-                PriorAccesses prior;
-                prior.starts = __ldcg(&record->starts);
-                prior.count = __ldcg(&record->count);
-                prior.path = __ldcg(&record->path);
-                prior.laps = __ldcg(&record->laps);
-                prior.threads = threads;
-                if (!run_part(prior, threadIdx.x - first, texture)) *const_cast<volatile u32*>(&record->broken) = 1;
+            if (thread >= first && thread - first < threads) {
+                const bool closed = run_part(__ldcg(&record->starts), __ldcg(&record->count), __ldcg(&record->path),
+                                             __ldcg(&record->laps), threads, thread - first, texture);
+                if (!closed) *const_cast<volatile u32*>(&record->broken) = 1;
             }
             __syncthreads();
-            if (threadIdx.x == first) {
+            if (thread == first) {
                 *const_cast<volatile u32*>(&record->actual_sm) = sm_number();
                 *const_cast<volatile u32*>(&record->done) = 1;
             }
-        } else if (threadIdx.x == 0) {
+        } else if (thread == 0) {
             while (*const_cast<volatile u32*>(&record->done) == 0) {
             }
         }
