@@ -8,7 +8,9 @@ import re
 
 import pytest
 
-from gpudissect.device.cuda.layout import PRIOR_PATHS
+from gpudissect.device.cuda.compile import compile_cubin
+from gpudissect.device.cuda.layout import PRIOR_PATHS, TRAITS
+from gpudissect.machine_code.kernel import read_cubin
 from gpudissect.workload import Path
 from tests.support.machine_code import kernels
 
@@ -152,6 +154,14 @@ def _check_lap(path, lap):
 def test_empty_lap(arch):
     code = kernels(Path.NOTHING, arch)["chase_lap"]
     assert [i.opcode for i in whole_lap(code)] == ["STS"]
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_120"])
+@pytest.mark.parametrize("macros", [(), ("PRIOR_CODE", "TIMING_COUNT")], ids=["data", "code"])
+@pytest.mark.parametrize("path", [path for path in PRIOR_PATHS if path is not Path.CODE], ids=str)
+def test_a_block_with_prior_accesses_may_have_1024_threads(path, macros, arch):
+    cubin = read_cubin(compile_cubin("chase.cu", (TRAITS[path].macro, "PRIOR", *macros), arch))
+    assert max(kernel.registers for kernel in cubin.kernels) <= 64
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])

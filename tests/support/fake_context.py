@@ -180,7 +180,7 @@ class FakeContext:
 
     def _write_starts(self, address, number, starts, threads):
         chain = self.view(address + number * CHAIN.itemsize, CHAIN, 1)[0]
-        positions = np.arange(threads) * int(chain["count"]) // threads
+        positions = np.cumsum([0, *(len(part) for part in np.array_split(np.arange(chain["count"]), threads))])[:-1]
         links = int(chain["origin"]) + (self._offsets(chain)[positions] >> int(chain["shift"]))
         self.view(starts, np.uint64, threads)[:] = links
 
@@ -209,7 +209,7 @@ class FakeContext:
         for thread, first in enumerate(firsts):
             for _ in range(laps):
                 link = first
-                for _ in range((thread + 1) * count // threads - thread * count // threads):
+                for _ in range(count // threads + (thread < count % threads)):
                     link = self._load(traits.macro, link, texture) & ~traits.mark
                 prior["broken"] |= link != firsts[(thread + 1) % threads]
         self.prior.append((traits.macro, count * laps))

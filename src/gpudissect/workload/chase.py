@@ -134,7 +134,9 @@ class PriorAccesses:
     @property
     def parts(self) -> NDArray[np.int64]:
         """Positions in the chain at which the parts of the threads begin, and its end: shape (threads + 1,)."""
-        return np.arange(self.threads + 1) * self.order.count // self.threads
+        size, longer = divmod(self.order.count, self.threads)  # the first parts are longer by a link
+        threads = np.arange(self.threads + 1)
+        return threads * size + np.minimum(threads, longer)
 
     def offsets(self) -> NDArray[np.int64]:
         """Byte offsets of a lap, in order; of many threads, as if all advanced at the same pace. Shape (count,)."""

@@ -50,11 +50,13 @@ extern "C" __global__ void write_chains(ChainSpec* chains) {
     }
 }
 
-// Writes the links at which `threads` threads begin that share a chain: thread t at position t * count / threads.
+// Writes the links at which `threads` threads begin that share a chain: the first
+// count % threads of them have a link more than the others.
 extern "C" __global__ void write_starts(const ChainSpec* chains, u64 number, u64* starts, u64 threads) {
     const ChainSpec chain = chains[number];
+    const u32 size = chain.count / static_cast<u32>(threads), longer = chain.count % static_cast<u32>(threads);
     for (u32 i = threadIdx.x; i < threads; i += blockDim.x)
-        starts[i] = chain.origin + (offset(chain, i * static_cast<u64>(chain.count) / threads) >> chain.shift);
+        starts[i] = chain.origin + (offset(chain, i * size + min(i, longer)) >> chain.shift);
 }
 
 // Marks the picked positions of chains that `write_chains` has written.

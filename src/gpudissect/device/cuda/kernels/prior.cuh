@@ -50,19 +50,18 @@ __device__ __forceinline__ u64 follow(u32 path, u64 link, u32 count, u64 texture
     return 0;  // no link
 }
 
-// All laps over the part of one thread. Returns whether each ended where the part of the next thread begins. A function
-// of its own, so that it does not change the code of the timed windows.
-__device__ __noinline__ bool run_part(
+// All laps over the part of one thread. Returns whether each ended where the part of the next thread begins. It is inline
+// because calls within calls take more registers than a thread has in a block of 1024.
+__device__ __forceinline__ bool run_part(
     u64 starts, u32 count, u32 path, u32 laps, u32 threads, u32 thread, u64 texture) {
 #ifdef PRIOR_CODE
     if (path == 5) return run_code(count, laps);
 #endif
-    const u64 begin = thread * static_cast<u64>(count) / threads;
-    const u64 end = (thread + 1) * static_cast<u64>(count) / threads;
+    const u32 size = count / threads + (thread < count % threads);
     const u64 first = __ldcg(reinterpret_cast<const u64*>(starts) + thread);
-    const u64 next = __ldcg(reinterpret_cast<const u64*>(starts) + (thread + 1) % threads);
+    const u64 next = __ldcg(reinterpret_cast<const u64*>(starts) + (thread + 1 == threads ? 0 : thread + 1));
     u64 wrong = 0;
-    for (u32 lap = 0; lap != laps; ++lap) wrong |= follow(path, first, static_cast<u32>(end - begin), texture) ^ next;
+    for (u32 lap = 0; lap != laps; ++lap) wrong |= follow(path, first, size, texture) ^ next;
     return wrong == 0;
 }
 
