@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gpudissect.device.simulated.noise import DRIFT_PERIOD, OUTLIER_MEAN, Noise
 from gpudissect.simulation.cache.models import Actor, HierarchyModel
 from gpudissect.trace import Array
-from gpudissect.workload import Chase, Order, Path, Timing
+from gpudissect.workload import Chase, Order, Path, PriorAccesses, Timing
 
 CHUNK_ACCESSES = 1 << 16  # simulated at a time: latencies stay in the host's caches, and Ctrl-C is handled between
 OTHERS_BYTES, OTHERS_GRAIN = 64 << 20, 32  # span of the accesses of other users, and a multiple of their offsets
@@ -69,8 +69,7 @@ class Memory:
         if self._noise.other_users and Path.GLOBAL_L2 in self._model.hierarchy.routes:
             self._untimed(Path.GLOBAL_L2, self._offsets_of_others(chase, clock), 1, Actor())
         for prior in chase.before:
-            offsets = self._offsets(prior.order) if prior.threads == 1 else prior.offsets()
-            offsets = offsets + region(chase, prior.path)  # a new array: the old one may be kept
+            offsets = self._offsets(prior) + region(chase, prior.path)
             self._untimed(prior.path, offsets, prior.laps, Actor(prior.sm, prior.warp))
         chain = chain + region(chase, chase.path) if chase.before else chain
         actor = Actor(first_sm=chase.sm or 0)
@@ -179,6 +178,6 @@ def _picked(picks: NDArray[np.int64], count: int, first: int, n: int) -> NDArray
     return numbers[(numbers >= 0) & (numbers < n)]
 
 
-def _offsets(order: Order) -> NDArray[np.int64]:
-    """The offsets of an order, in an array for the compiled loop."""
+def _offsets(order: Order | PriorAccesses) -> NDArray[np.int64]:
+    """The offsets of a lap, in an array for the compiled loop."""
     return np.array(order.offsets(), dtype=np.int64)

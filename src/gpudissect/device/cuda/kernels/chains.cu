@@ -50,8 +50,8 @@ extern "C" __global__ void write_chains(ChainSpec* chains) {
     }
 }
 
-// Writes the links at which `threads` threads begin that share a chain: the first
-// count % threads of them have a link more than the others.
+// Writes the links at which `threads` threads begin that share a chain: the first count % threads of them have a link
+// more than the others.
 extern "C" __global__ void write_starts(const ChainSpec* chains, u64 number, u64* starts, u64 threads) {
     const ChainSpec chain = chains[number];
     const u32 size = chain.count / static_cast<u32>(threads), longer = chain.count % static_cast<u32>(threads);
