@@ -41,6 +41,7 @@ class Clock:
         self._last = BEGIN
         self._current = ["import"]
         self._busy_since: tuple[float, float] | None = None
+        self._marks = 0  # launches to be awaited one by one
 
     def _charge(self) -> None:
         now = perf_counter(), process_time()
@@ -80,6 +81,30 @@ class Clock:
 
         return starting
 
+    def marks_gpu(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, after which there is one more launch to be awaited."""
+
+        @wraps(function)
+        def marking(*arguments: Any, **options: Any) -> Any:
+            self._marks += 1
+            return function(*arguments, **options)
+
+        return marking
+
+    def awaits_mark(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, after which the GPU is idle unless there is another launch to be awaited."""
+        waiting = self.awaits_gpu(function)
+
+        @wraps(function)
+        def awaiting(*arguments: Any, **options: Any) -> Any:
+            was_busy, self._marks = self._busy_since is not None, self._marks - 1
+            result = waiting(*arguments, **options)
+            if was_busy and self._marks:
+                self._busy_since = perf_counter(), process_time()
+            return result
+
+        return awaiting
+
     def awaits_gpu(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, after which the GPU is idle."""
 
@@ -113,6 +138,8 @@ def time_once(spec: str, quick: bool, hide: bool) -> dict[str, Any]:
         Compiler.cubin = clock.within("compile", Compiler.cubin)  # type: ignore[method-assign]
         Context.launch = clock.starts_gpu(Context.launch)  # type: ignore[method-assign]
         Context.wait = clock.awaits_gpu(Context.wait)  # type: ignore[method-assign]
+        Context.mark = clock.marks_gpu(Context.mark)  # type: ignore[method-assign]
+        Context.wait_for = clock.awaits_mark(Context.wait_for)  # type: ignore[method-assign]
     elif spec.startswith("sim"):
         from gpudissect.simulation.cache import compiled
 

@@ -124,11 +124,19 @@ def test_a_batch_shares_launches_except_lone_chases(context):
     assert [trace.context.sm for trace in traces] == [0, 1, 2, 3, 0, 0, 0]
 
 
-def test_constant_chains_share_a_bank_only_if_equal(context):
+def test_constant_chains_have_words_of_their_own_in_the_bank(context):
     first = chase(Path.CONSTANT, Sequential(8, 64))
-    traces = run([first, replace(first, order=Sequential(9, 64)), replace(first, repetition=1)], context)
+    other = replace(first, order=Explicit(np.array([68, 0, 4, 192, 196])), picks=(1, 3))
+    traces = run([first, other, replace(first, repetition=1)], context)
+    assert context.launches.count("chase_each") == 1
+    assert [trace.offsets.tolist() for trace in traces] == [[*range(0, 512, 64)], [0, 192], [*range(0, 512, 64)]]
+
+
+def test_constant_chains_that_leave_no_words_are_launched_apart(context):
+    first = chase(Path.CONSTANT, Sequential(8, 4))
+    traces = run([first, replace(first, order=Sequential(9, 64)), replace(first, order=Sequential(2, 24))], context)
     assert context.launches.count("chase_each") == 2
-    assert [len(trace.cycles) for trace in traces] == [8, 9, 8]
+    assert [len(trace.cycles) for trace in traces] == [8, 9, 2]
 
 
 def test_a_cluster_serves_one_chase(context):
@@ -185,6 +193,14 @@ def test_a_chase_for_an_sm_runs_there_once(context, path):
     for trace in traces:
         assert np.array_equal(trace.offsets, np.tile(CHAIN.offsets(), 3))
         assert np.array_equal(trace.cycles, cycles(chases[0]))
+
+
+def test_prior_accesses_run_on_the_required_sm(context):
+    (trace,) = run([replace(on_sm(2, warmup=0), before=(prior(Path.GLOBAL_L2, threads=30),))], context)
+    assert trace.context.sm == 2 and trace.context.notes["prior_access_sms"] == "2"
+    assert context.kernels and ("PATH_GLOBAL_L2", "PRIOR", "ON_SM") in {
+        kernel.macros for kernel in context.kernels.values()
+    }
 
 
 def test_of_two_blocks_on_the_sm_only_one_runs(context):

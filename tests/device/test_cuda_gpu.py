@@ -163,6 +163,13 @@ def test_many_threads_fill_the_cache_as_one_does(gpu, path):
     assert latency_after(gpu, path, many, prior(path, CLEAR, threads=1024)) > 2 * hit
 
 
+def test_prior_accesses_on_a_required_sm(gpu):
+    filled = chase(Path.GLOBAL, SMALL, warmup=0, sm=5, before=(prior(Path.GLOBAL, threads=32),))
+    (trace,) = gpu.run([filled])
+    assert trace.context.sm == 5 and trace.context.notes["prior_access_sms"] == "5"
+    assert np.median(trace.cycles) < 1.1 * latency_after(gpu, Path.GLOBAL, prior(Path.GLOBAL))
+
+
 def test_another_sm_fills_the_l2_but_not_the_l1(gpu):
     path = Path.GLOBAL
     hit = latency_after(gpu, path, prior(path))

@@ -67,7 +67,7 @@ def test_more_kernels_hold_the_gpu_longer():
         driver = FakeDriver()
         launch_runner(driver).run([Launch(method=LaunchMethod.STREAM, kernels=kernels, runs=1, clock=Clock.GPU)])
         held.append(min(driver.arguments)[0])
-    assert held[0] >= 200_000 and held[1] - held[0] >= 100 * 10_000
+    assert held[0] >= 100_000 and held[1] - held[0] >= 100 * 10_000
 
 
 def test_a_host_too_slow_to_queue_kernels(monkeypatch):
@@ -114,7 +114,7 @@ def test_an_error_while_a_graph_is_captured(interrupts):
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-def test_a_failed_batch_destroys_the_stream_unless_a_kernel_hangs(hangs):
+def test_closing_after_a_failure_destroys_the_stream_unless_a_kernel_hangs(hangs):
     """Destroying it would wait for the kernel."""
     driver = FakeDriver("graph launch")
     context = LaunchContext(driver)
@@ -123,4 +123,5 @@ def test_a_failed_batch_destroys_the_stream_unless_a_kernel_hangs(hangs):
     context.hangs = hangs
     with pytest.raises(KernelFailed):
         gpu.run([Launch(method=LaunchMethod.GRAPH, clock=Clock.GPU)])
+    gpu.close()
     assert driver.streams == (1 if hangs else 0)

@@ -108,6 +108,30 @@ def test_wrong_shares_are_refused_after_three_attempts():
     assert np.bincount(run(context).sm).tolist() == [8] * SMS
 
 
+def test_a_warp_of_a_later_wave_on_an_sm_that_does_not_count_is_refused():
+    context = MixContext()
+    context.tamper_reports = lambda reports: reports["sm"].put(-1, 3)
+    with pytest.raises(DeviceError, match="of a mix on 2 SMs, 1 warps ran on others"):
+        run(context, replace(ADDS, sms=2, waves=3))
+
+
+def test_warps_that_end_before_another_begins_do_not_run_at_once():
+    context = MixContext()
+    context.tamper_reports = lambda reports: reports["begin"].put(-1, 9001)
+    assert run(context, replace(ADDS, sms=2)).context.notes["all_at_once"] == "yes", "this warp does not count"
+    assert run(context).context.notes["all_at_once"] == "yes", "the first warp of its SM ends later"
+    context.tamper_reports = lambda reports: reports["begin"].put(-1, 9100)
+    assert run(context).context.notes["all_at_once"] == "no"
+
+
+def test_the_occupancy_of_a_kernel_is_queried_once():
+    context, queries = MixContext(), []
+    answer = context.max_active_blocks
+    context.max_active_blocks = lambda *question: queries.append(question) or answer(*question)
+    runner(context).run([ADDS, replace(ADDS, repetition=1), replace(ADDS, warps=4)])
+    assert len(queries) == 2
+
+
 def test_of_several_mixes_only_those_with_wrong_shares_run_again():
     context, wanted = MixContext(), [replace(ADDS, sms=1 + n) for n in range(3)]
     context.tamper_reports = lambda reports: reports["sm"].put(0, 3) if len(context.mixes) == 2 else None
@@ -208,14 +232,11 @@ def test_a_cold_mix_starts_after_a_sweep_of_the_l2():
 def test_mixes_share_links():
     context = MixContext()
     mixes, scattered = runner(context), replace(LOADS, access=Access.RANDOM)
-    mixes.run([LOADS])
-    mixes.run([replace(LOADS, body=(Step(Instruction.LDG), Step(Instruction.FADD, 2)))])
-    assert context.launches == ["write_tiles"] and context.mixes[1]["count"] == 1 << 13
+    mixes.run([LOADS, replace(LOADS, body=(Step(Instruction.LDG), Step(Instruction.FADD, 2))), scattered])
+    assert context.launches == ["write_tiles", "write_lines"]
+    assert context.mixes[1]["count"] == 1 << 13 and context.mixes[2]["half"] == 7
     mixes.run([scattered])
-    assert context.launches == ["write_tiles", "write_lines"] and context.mixes[2]["half"] == 7
-    mixes.release()
-    mixes.run([scattered])
-    assert context.launches[2:] == ["write_lines"]
+    assert context.launches[2:] == ["write_lines"], "others may have used the memory meanwhile"
 
 
 def test_single_loads_are_counted():
@@ -223,14 +244,17 @@ def test_single_loads_are_counted():
     assert (trace.latency.tolist(), trace.count.tolist(), trace.overhead.tolist()) == ([700, 710], [3, 1], [9])
     assert trace.overflow_count == 0
     assert "latency" not in run(MixContext(), LOADS).arrays
+    context = MixContext()
+    runner(context).run([replace(LOADS, sampled=8, repetition=n) for n in range(2)])
+    first, second = (mix["samples"] for mix in context.mixes)
+    assert SAMPLES.itemsize <= second - first < 2 * SAMPLES.itemsize, "one histogram, whatever the interval"
 
 
 def test_a_mix_begins_behind_the_one_before():
     """Otherwise it would hit in the L2 on what that one read."""
     context = MixContext()
     mixes, loads = runner(context), replace(LOADS, body=(Step(Instruction.LDG, 2),), footprint=1 << 22, iterations=16)
-    for repetition in range(3):
-        mixes.run([replace(loads, repetition=repetition)])
+    mixes.run([replace(loads, repetition=repetition) for repetition in range(3)])
     chains = SMS * 8
     assert [mix["offset"] for mix in context.mixes] == [n * 2 * 2 * 16 * chains % (1 << 15) for n in range(3)]
     assert context.launches == ["write_tiles"]

@@ -45,7 +45,8 @@ class StreamContext(FakeContext):
             words, expected = self.view(address, np.uint32, count), words_at(np.arange(count), mask, salt)
             if kernel.name == "check_words":
                 self.view(arguments[4], np.uint64, 1)[0] += np.uint64((words != expected).sum())
-            words[:] = expected if kernel.name == "write_words" else ~expected
+            else:
+                words[:] = expected
         elif kernel.name == "summarize":
             self._summarize(*arguments)
         else:

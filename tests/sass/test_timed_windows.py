@@ -166,8 +166,9 @@ def test_a_block_with_prior_accesses_may_have_1024_threads(path, macros, arch):
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
 @pytest.mark.parametrize("path", [path for path in PRIOR_PATHS if path is not Path.CODE], ids=str)
-def test_prior_accesses_do_not_change_the_windows(path, arch):
-    plain, prior = kernels(path, arch), kernels(path, arch, "PRIOR")
+@pytest.mark.parametrize("macros", [("PRIOR",), ("PRIOR", "ON_SM")], ids=["any", "on_sm"])
+def test_prior_accesses_do_not_change_the_windows(path, arch, macros):
+    plain, prior = kernels(path, arch), kernels(path, arch, *macros)
     for name in ("chase_each", "chase_count"):
         assert _opcodes(prior[name], name) == _opcodes(plain[name], name)
     laps = [_opcodes(code["chase_lap"], "chase_lap") for code in (prior, plain)]

@@ -75,7 +75,13 @@ class FakeContext:
     def ignore(self, *_):
         """What has no effect on memory."""
 
-    activate = free = wait = wait_until_cleared = close = l2_fetch_limit = ignore
+    def mark(self):
+        return len(self.launches)
+
+    def host_bytes(self, address, size):
+        return self.bytes_at(address, size)
+
+    activate = free = free_host = wait = wait_for = wait_until_cleared = close = l2_fetch_limit = ignore
 
     def bytes_at(self, address, size):
         return self.memory[address - BASE : address - BASE + size]
@@ -88,6 +94,8 @@ class FakeContext:
         self._end += -(-size // 256) * 256
         assert self._end <= self.memory.size
         return address
+
+    allocate_host = allocate
 
     def kernel(self, source, name, *macros):
         return self.kernels.setdefault((source, name, *macros), FakeKernel(name, macros))
@@ -104,6 +112,8 @@ class FakeContext:
 
     def copy(self, target, source, size):
         self.bytes_at(target, size)[:] = self.bytes_at(source, size)
+
+    copy_to_host = copy
 
     def download(self, address, size):
         return self.bytes_at(address, size).copy()
@@ -149,6 +159,8 @@ class FakeContext:
         for prior in self.view(int(jobs[0]["prior"]), PRIOR, int(jobs[0]["prior_count"])):
             assert prior["sm"] < blocks and 32 * prior["warp"] + prior["threads"] <= threads
             self.run_prior(prior, texture)
+            if on_sm:
+                prior["actual_sm"] = jobs[0]["sm"]
         if on_sm:
             for block in range(blocks):
                 if jobs[0]["laps"] and self.sms(block) == jobs[0]["sm"] and not jobs[0]["taken"]:

@@ -123,7 +123,7 @@ def for_name(driver_name: str) -> Gpu | None:
     matches = [
         ("run" not in data, len(pattern), key)
         for key in names()
-        for data in [_built_in_data(key)]
+        for data in [parse(key, _content(key).partition(b"\n[")[0])]  # what stands before the first table
         for pattern in map(_normalize, [data["name"], *data.get("family", [])])
         if fnmatch.fnmatchcase(normalized, pattern)
     ]
@@ -158,12 +158,11 @@ def check(label: str, data: dict[str, Any]) -> GpuTable:
 
 @cache
 def _built_in(key: str) -> Gpu:
-    return Gpu(key, check(f"{key}.toml", _built_in_data(key)))
+    return Gpu(key, check(f"{key}.toml", parse(f"{key}.toml", _content(key))))
 
 
-@cache
-def _built_in_data(key: str) -> dict[str, Any]:
-    return parse(f"{key}.toml", (_FOLDER / f"{key}.toml").read_bytes())
+def _content(key: str) -> bytes:
+    return (_FOLDER / f"{key}.toml").read_bytes()
 
 
 def _normalize(name: str) -> str:

@@ -75,7 +75,7 @@ def _repr(value: Any) -> str:
 class Table(BaseModel):
     """A table of the file: frozen; an unknown field is an error that lists the known ones."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     @model_validator(mode="before")
     @classmethod

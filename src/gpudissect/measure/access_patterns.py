@@ -1,5 +1,6 @@
 """Access patterns of experiments: footprints, scattered blocks with probes, cold pairs of accesses."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from gpudissect.measure.cache.infer_line import SecondAccesses
 from gpudissect.trace import Array, Trace
 from gpudissect.workload import Explicit, Path, Shuffled
+from gpudissect.workload.order import narrowed
 
 ELEMENTS_PER_PROBE = 24  # fewer would displace the lines of an LRU cache faster than the chain alone
 MAX_PROBES = 4096  # per lap; bounds the size of a trace
@@ -80,7 +82,15 @@ def probed_chain(
         picks.append((np.arange(sets)[:, None] + len(laps) * sets) * part.shape[1] + plain_size + positions)
         laps.append(part)
     sequence, pick = (np.concatenate(parts).ravel() for parts in (laps, picks))
-    return ProbedChain(Explicit(sequence), tuple(pick.tolist()), 0 if plain_laps else 1)
+    in_block = [lap + each for lap in (*plain_laps, probed_lap) for each in blocks.words]
+    places = [first + each for first in first_words for each in (*in_block, probed_lap + blocks.words[0] + word)]
+    return ProbedChain(_chain_of_blocks(sequence, places, blocks.size), tuple(pick.tolist()), 0 if plain_laps else 1)
+
+
+def _chain_of_blocks(offsets: Array, places: Sequence[int], size: int) -> Explicit:
+    """A chain over different blocks of `size` bytes, one word at each of `places` in all of them or some."""
+    is_distinct = len(set(places)) == len(places) and max(places) < size
+    return Explicit.of_distinct(offsets) if is_distinct else Explicit(offsets)  # which sorts them
 
 
 def _samples(count: int, size: int, shape: tuple[int, int], rng: np.random.Generator) -> Array:
@@ -95,9 +105,10 @@ def scattered_offsets(count: int, granule: int, span: int, rng: np.random.Genera
     available = span // granule
     if count * 4 > available:
         return rng.permutation(available)[:count].astype(np.int64) * granule
-    sampled = np.sort(rng.integers(0, available, size=count + count // 2 + 16))
-    distinct = sampled[np.flatnonzero(np.diff(sampled, prepend=-1))]  # sorting is much faster than np.unique
-    return rng.permutation(distinct)[:count].astype(np.int64) * granule
+    sampled = narrowed(rng.integers(0, available, size=count + count // 2 + 16))
+    sampled.sort()  # in the narrow type, much faster than np.unique
+    distinct = sampled[np.append(True, sampled[1:] != sampled[:-1])].astype(np.int64)
+    return rng.permutation(distinct)[:count] * granule
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ thread is timed. `PriorAccesses` show what shares a cache with it (MT22 s4.5-4.6
 another warp of its SM, another SM.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from gpudissect.errors import UsageError, WorkloadError, unknown_name
 from gpudissect.units import WARP_SIZE, parse_bytes
-from gpudissect.workload.order import Explicit, Order, Sequential, Shuffled, convert_whole_numbers
+from gpudissect.workload.order import Explicit, Order, Sequential, Shuffled, convert_whole_numbers, has_equal, narrowed
 
 CODE_LINE = 128
 """Bytes of code that count as one access on the path CODE: eight instructions of 16 bytes, a line of an instruction
@@ -27,6 +28,7 @@ MAX_ACCESSES = 2**31 - 1
 MAX_RECORDS = 2**22
 """Numbers in one trace: as text, some hundreds of megabytes."""
 MAX_BLOCK_WARPS = 32
+_GRANULE = 32
 MAX_CLUSTER_BLOCKS = 16
 ORDERS = ("sequential", "random")
 
@@ -170,7 +172,7 @@ class Chase:
         repetition: distinguishes chases that are otherwise equal.
         before: prior accesses, one after the other, after the flush and before the chase's own laps.
         sm: the SM that must run it, by the hardware's number (CUDA: ``%smid``); None for any. Not together with prior
-            accesses, which number SMs relative to the timed one.
+            accesses on other SMs, which are numbered relative to the timed one.
         peer: on path CLUSTER, the rank of the block whose shared memory holds the chain; rank 0 is the timed block, and
             reaches its own memory in the same way. The cluster is the largest that the device supports.
 
@@ -215,8 +217,8 @@ class Chase:
             yield "path 'tma' supports timing 'lap' only: a copy is several instructions, all of which would be timed"
         if self.sm is not None and self.sm < 0:
             yield f"SMs are numbered from 0, got {self.sm}"
-        if self.sm is not None and (self.before or self.path is Path.CLUSTER):
-            yield "a chase with prior accesses or in a cluster runs on any SM: leave out 'sm'"
+        if self.sm is not None and (any(prior.sm for prior in self.before) or self.path is Path.CLUSTER):
+            yield "a chase in a cluster, or with prior accesses on other SMs, runs on any SM: leave out 'sm'"
         if self.path is not Path.CLUSTER and self.peer != 1:
             yield f"'peer' is an option of path 'cluster', not of {path!r}"
         if not 0 <= self.peer < MAX_CLUSTER_BLOCKS:
@@ -285,16 +287,29 @@ def _check_code(order: Order) -> None:
 def _overlap(chains: list[tuple[Path, Order]]) -> bool:
     """Whether two different chains share a 4-byte word. Constant memory and code are separate from other memory."""
     different = dict.fromkeys((path.link_format, order) for path, order in chains if path is not Path.CODE)
+    places = [_places(word, order) for (word, _), order in different]
+    if sum(map(len, places)) == len(set().union(*places)):
+        return False  # whatever the offsets
     for constant in (True, False):
-        words = [
-            order.offsets() // 4 + part
-            for (word, in_constant), order in different
-            if in_constant is constant
-            for part in range(word // 4)
-        ]
-        if words and np.unique(np.concatenate(words)).size < sum(part.size for part in words):
+        alike = [(word, order) for (word, in_constant), order in different if in_constant is constant]
+        spans = sorted((order.start, -(-order.span // word) * word) for word, order in alike)
+        if all(end <= start for (_, end), (start, _) in pairwise(spans)):
+            continue
+        words = [order.offsets() // 4 + part for word, order in alike for part in range(word // 4)]
+        if has_equal(narrowed(np.concatenate(words))):
             return True
     return False
+
+
+def _places(word: int, order: Order) -> set[int]:
+    """Which 4-byte words of a granule of `_GRANULE` bytes the words of a chain take, or may take."""
+    first: Iterable[int]
+    if isinstance(order, Explicit):
+        always, ever = int(np.bitwise_and.reduce(order.sequence)) % _GRANULE, order.bits
+        first = (place for place in range(0, _GRANULE, 4) if place & always == always and place & ever == place)
+    else:
+        first = [order.start % _GRANULE] if order.stride % _GRANULE == 0 else range(0, _GRANULE, 4)
+    return {(place + part) % _GRANULE // 4 for place in first for part in range(0, word, 4)}
 
 
 def parse_chase(

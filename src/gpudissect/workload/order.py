@@ -9,7 +9,7 @@ import hashlib
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from operator import index
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,12 @@ def narrowed(values: NDArray[np.int64]) -> NDArray[Any]:
             if -limit <= low and high < limit:
                 return values.astype(kind)
     return values
+
+
+def has_equal(values: NDArray[Any]) -> bool:
+    """Whether a number occurs twice."""
+    ordered = np.sort(values)  # several times faster than np.unique
+    return bool((ordered[1:] == ordered[:-1]).any())
 
 
 class _Grid:
@@ -114,14 +120,28 @@ class Explicit:
         given = np.asarray(self.sequence)
         if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
             raise WorkloadError(f"an explicit order is a flat list of whole byte offsets, got shape {given.shape}")
-        offsets = narrowed(given.astype(np.int64))
-        ordered = np.sort(offsets)  # several times faster than np.unique
-        if ordered[0] < 0:
-            raise WorkloadError(f"an offset is negative: {ordered[0]}")
-        if np.any(ordered[1:] == ordered[:-1]):
+        self._keep(given.astype(np.int64, copy=False))
+        if self.start < 0:
+            raise WorkloadError(f"an offset is negative: {self.start}")
+        if has_equal(self.sequence):
             raise WorkloadError("an offset occurs twice in one lap; visit the line again through another word of it")
+
+    @classmethod
+    def of_distinct(cls, offsets: NDArray[np.int64]) -> Self:
+        """The same without the check, which sorts: of offsets that are distinct and not negative by construction."""
+        order = cls.__new__(cls)
+        order._keep(offsets)
+        return order
+
+    def _keep(self, given: NDArray[np.int64]) -> None:
+        offsets = given.copy() if (narrow := narrowed(given)) is given else narrow
         offsets.flags.writeable = False
         object.__setattr__(self, "sequence", offsets)
+
+    @cached_property
+    def start(self) -> int:
+        """The lowest offset."""
+        return int(self.sequence.min())
 
     @cached_property
     def bits(self) -> int:

@@ -207,9 +207,10 @@ def cubin_key(source: str, macros: tuple[str, ...], arch: str, version: str) -> 
 
 @cache
 def _kernel_sources(folder: FilePath) -> bytes:
-    """Names and contents of all kernels, which may include one another."""
+    """Hash of names and contents of all kernels, which may include one another."""
     files = sorted(file for file in folder.iterdir() if file.suffix in (".cu", ".cuh"))
-    return b"".join(file.name.encode() + b"\0" + file.read_bytes() + b"\0" for file in files)
+    content = b"".join(file.name.encode() + b"\0" + file.read_bytes() + b"\0" for file in files)
+    return hashlib.sha256(content).digest()
 
 
 class Compiler:

@@ -7,6 +7,7 @@ Everything raises `DeviceError` or a subclass, in one line.
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Callable
 from functools import cache
@@ -18,12 +19,13 @@ from numpy.typing import NDArray
 from gpudissect.device.cuda.compile import Compiler, choose_arch, supported_archs
 from gpudissect.device.cuda.driver import check, start_driver
 from gpudissect.device.cuda.memory import Arena, ClearingTimer
-from gpudissect.device.cuda.waiting import StreamWaiter
+from gpudissect.device.cuda.waiting import EVENT_FLAGS, StreamWaiter
 from gpudissect.errors import DeviceError, KernelFailed, OutOfMemory
 from gpudissect.units import MIB, format_bytes
 
-_COPY_TIMEOUT_S = 10.0
+_COPY_TIMEOUT_S, _QUEUED_TIMEOUT_S = 10.0, 60.0
 _READ_AS_INTEGER = 1  # CU_TRSF_READ_AS_INTEGER
+_MAPPED = 2  # CU_MEMHOSTALLOC_DEVICEMAP
 _SWEEP_L2_SIZES = 4
 _SWEEP_BLOCKS, _SWEEP_THREADS = 1024, 256
 
@@ -49,6 +51,7 @@ class CudaContext:
         self.compiler = Compiler(choose_arch(*self.capability, supported_archs()))
         self._modules: dict[tuple[str, ...], Any] = {}
         self._kernels: dict[tuple[str, ...], Kernel] = {}
+        self._symbols: dict[tuple[str, ...], int] = {}
         self._textures: list[Any] = []
         self._timed_out = False
         self._waiter = StreamWaiter(self.driver)
@@ -82,6 +85,7 @@ class CudaContext:
 
     def allocate(self, size: int) -> int:
         """Address of `size` bytes of device memory. Raises `OutOfMemory`."""
+        self._finish_queued()
         status, address = self.driver.cuMemAlloc(size)
         if status == self.driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
             raise OutOfMemory(f"the GPU has no {format_bytes(size)} of memory left: ask for a smaller footprint")
@@ -93,6 +97,22 @@ class CudaContext:
         """Free what `allocate` returned. `launch` waits until the driver has cleared it."""
         self.driver.cuMemFree(address)
         self._clearing.freed(address, time.perf_counter())
+
+    def allocate_host(self, size: int) -> int:
+        """Address of `size` bytes of page-locked memory of the host, the same on the GPU."""
+        self._finish_queued()
+        status, address = self.driver.cuMemHostAlloc(size, _MAPPED)
+        self.check(status, f"{format_bytes(size)} of page-locked memory could not be allocated")
+        return int(address)
+
+    def free_host(self, address: int) -> None:
+        """Free what `allocate_host` returned."""
+        self._finish_queued()
+        self.driver.cuMemFreeHost(address)
+
+    def host_bytes(self, address: int, size: int) -> NDArray[np.uint8]:
+        """Memory of the host as an array, not copied."""
+        return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
     def upload(self, address: int, data: NDArray[Any]) -> None:
         """Queue a copy to the device; `data` must stay as it is until the next `wait`."""
@@ -113,12 +133,17 @@ class CudaContext:
         self.wait(_COPY_TIMEOUT_S)
         return data
 
+    def copy_to_host(self, target: int, source: int, size: int) -> None:
+        """Queue a copy into page-locked memory of the host."""
+        self._queue("a copy from the GPU", self.driver.cuMemcpyDtoHAsync, target, source, size)
+
     def _queue(self, what: str, call: Callable[..., Any], *arguments: int) -> None:
         (status,) = call(*arguments, self._stream)
         self.check(status, f"{what} failed", KernelFailed)
 
     def create_texture(self, address: int, size: int, width: int = 4) -> int:
         """A texture object over `size` bytes in texels of `width` bytes. It lives until `close`."""
+        self._finish_queued()
         driver = self.driver
         resource = driver.CUDA_RESOURCE_DESC()
         resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_LINEAR
@@ -147,16 +172,21 @@ class CudaContext:
 
     def symbol(self, name: str, source: str, *macros: str) -> int:
         """Address of a global or constant variable of ``kernels/<source>`` compiled with these macros."""
-        library = self.driver.CUlibrary(int(self._module(source, *macros).handle))
-        status, address, _ = self.driver.cuLibraryGetGlobal(library, name.encode())
-        self.check(status, f"no variable {name} in the machine code", KernelFailed)
-        return int(address)
+        key = (name, source, *macros)
+        if key not in self._symbols:
+            library = self.driver.CUlibrary(int(self._module(source, *macros).handle))
+            self._finish_queued()
+            status, address, _ = self.driver.cuLibraryGetGlobal(library, name.encode())
+            self.check(status, f"no variable {name} in the machine code", KernelFailed)
+            self._symbols[key] = int(address)
+        return self._symbols[key]
 
     def _module(self, *code: str) -> Any:
         from cuda.core import ObjectCode
 
         if code not in self._modules:
             cubin = self.compiler.cubin(*code)
+            self._finish_queued()
             try:
                 self._modules[code] = ObjectCode.from_cubin(cubin)
             except Exception as error:
@@ -167,11 +197,23 @@ class CudaContext:
         self, kernel: Kernel, grid: tuple[int, int], block: int, shared: int, *arguments: int, cluster: int = 1
     ) -> None:
         """Queue a kernel; every argument is 8 bytes. `grid` counts blocks, also in clusters of `cluster` blocks."""
+        self.wait_until_cleared()
+        if cluster > 1:
+            self._launch_clusters(kernel, _configuration(grid, block, shared, cluster), *arguments)
+            return
+        count = len(arguments)  # cuda.core takes four times as long
+        values = (ctypes.c_uint64 * count)(*arguments)
+        start = ctypes.addressof(values)
+        pointers = (ctypes.c_void_p * count)(*range(start, start + ctypes.sizeof(values), 8))
+        shape = (*grid, 1, block, 1, 1, shared)
+        (status,) = self.driver.cuLaunchKernel(kernel.function, *shape, self._stream, ctypes.addressof(pointers), 0)
+        self.check(status, f"kernel {kernel.name} did not launch", KernelFailed)
+
+    def _launch_clusters(self, kernel: Kernel, configuration: Any, *arguments: int) -> None:
         from cuda.core import launch
 
-        self.wait_until_cleared()
         try:
-            launch(self.stream, _configuration(grid, block, shared, cluster), kernel.handle, *arguments)
+            launch(self.stream, configuration, kernel.handle, *arguments)
         except Exception as error:
             raise KernelFailed(f"kernel {kernel.name} did not launch: {error}") from error
 
@@ -197,11 +239,30 @@ class CudaContext:
 
     def wait(self, seconds: float, stream: Any = None) -> None:
         """Wait for a stream, the context's own by default. Raises `KernelFailed`, also after so many `seconds`."""
-        status = self._waiter.wait(self._stream if stream is None else stream, seconds)
+        self._conclude(self._waiter.wait(self._stream if stream is None else stream, seconds), seconds)
+
+    def _conclude(self, status: Any, seconds: float) -> None:
         if status is None:
             self._timed_out = True
             raise KernelFailed(f"a kernel did not finish within {seconds:.0f} s; the GPU may need a new process")
         self.check(status, "a kernel failed", KernelFailed)
+
+    def _finish_queued(self) -> None:
+        """Wait for what is queued: what maps memory invalidates the TLBs, under a chase that runs meanwhile."""
+        self.wait(_QUEUED_TIMEOUT_S)
+
+    def mark(self) -> Any:
+        """An event behind all that was queued, for `wait_for`."""
+        status, event = self.driver.cuEventCreate(EVENT_FLAGS)
+        self.check(status, "no event could be created", KernelFailed)
+        (status,) = self.driver.cuEventRecord(event, self._stream)
+        self.check(status, "an event could not be queued", KernelFailed)
+        return event
+
+    def wait_for(self, event: Any, seconds: float) -> None:
+        """Wait for what was queued before an event of `mark`, which it destroys. Raises as `wait` does."""
+        self._conclude(self._waiter.wait_for(event, seconds), seconds)
+        self.driver.cuEventDestroy(event)
 
     @property
     def has_timed_out(self) -> bool:
@@ -248,16 +309,22 @@ class Kernel:
         self.handle = handle
         self._context = context
         self._attributes: dict[Any, int] = {}
+        status, self.function = context.driver.cuKernelGetFunction(self.driver_handle)  # loads its code
+        context.check(status, "its code could not be loaded", KernelFailed)
+        self._configured, self._preferred = (-1, -1), -1  # bytes and percent; what the driver prefers
 
     def configure(self, *, shared: int, carveout: int) -> int:
         """Allow `shared` bytes of dynamic shared memory and prefer `carveout` percent; what the driver then prefers."""
+        if self._configured == (shared, carveout):
+            return self._preferred
         names = self._context.driver.CUfunction_attribute
         self._set(names.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
         preferred = names.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
         self._set(preferred, carveout)
         status, value = self._context.driver.cuKernelGetAttribute(preferred, self.driver_handle, self._context.index)
         self._context.check(status, f"kernel {self.name} does not report {preferred.name}", KernelFailed)
-        return int(value)
+        self._configured, self._preferred = (shared, carveout), int(value)
+        return self._preferred
 
     def allow_any_cluster(self) -> None:
         """Allow clusters of more than 8 blocks, which not every GPU that has clusters takes (CUDA: non-portable)."""

@@ -1,15 +1,17 @@
 """`CudaGpu`: a real NVIDIA GPU as a device."""
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Self
 
 from gpudissect.catalogue.compute_capability import FIRST_WITH_CLUSTERS, NEEDS_CLUSTERS
 from gpudissect.device.base import Device
 from gpudissect.device.cuda.chase.plan import ChaseLaunch, DeviceLimits, plan_launches
-from gpudissect.device.cuda.chase.runner import BlocksShareSm, ChaseRunner
+from gpudissect.device.cuda.chase.runner import BlocksShareSm, ChaseRunner, QueuedChases
 from gpudissect.device.cuda.context import CudaContext, LaunchBuffers
 from gpudissect.device.cuda.info import (
     NvmlMonitor,
@@ -58,9 +60,10 @@ class CudaGpu(Device):
 
         self._precompiler = Precompiler(context.compiler)
         buffers = self._buffers = LaunchBuffers(context)
-        self._chases = ChaseRunner(context, buffers, Arena(context, usable), texture)
-        self._streams = StreamRunner(context, buffers, Arena(context, usable), shared)
-        self._mixes = MixRunner(context, buffers, Arena(context, usable))
+        arena = self._arena = Arena(context, usable)
+        self._chases = ChaseRunner(context, buffers, arena, texture)
+        self._streams = StreamRunner(context, buffers, arena, shared)
+        self._mixes = MixRunner(context, buffers, arena)
         self._launches = LaunchRunner(context, buffers)
 
         clusters = active_clusters(context, shared)
@@ -128,22 +131,14 @@ class CudaGpu(Device):
             (others if runner is None else runners.setdefault(runner, [])).append(index)
         chases = [batch[index] for index in others]
         traces: dict[int, Trace] = {}
-        finished = False
-        try:
-            for launch in plan_launches(chases, self._limits):
-                results = self._with_conditions(self._run_chases(launch))
-                traces |= {others[number]: trace for number, trace in results.items()}
-            self._precompiler.wait(codes)
-            for runner, indices in runners.items():
-                for start in range(0, len(indices), runner.at_once):
-                    some = indices[start : start + runner.at_once]
-                    results = self._run_checked(runner, [batch[index] for index in some])
-                    traces |= self._with_conditions(dict(zip(some, results, strict=True)))
-            finished = True
-        finally:
-            if finished or not self._context.is_lost():  # freeing memory would wait for a kernel that hangs
-                for runner in runners:
-                    runner.release()
+        for results in self._run_chases(plan_launches(chases, self._limits)):
+            traces |= {others[number]: trace for number, trace in self._with_conditions(results).items()}
+        self._precompiler.wait(codes)
+        for runner, indices in runners.items():
+            for start in range(0, len(indices), runner.at_once):
+                some = indices[start : start + runner.at_once]
+                results = self._run_checked(runner.run, [batch[index] for index in some])
+                traces |= self._with_conditions(dict(zip(some, results, strict=True)))
         return [traces[index] for index in range(len(batch))]
 
     def _runner(self, workload: Workload) -> Runner | None:
@@ -157,10 +152,10 @@ class CudaGpu(Device):
                 return self._launches
         return None
 
-    def _run_checked(self, runner: Runner | ChaseRunner, work: Any) -> Any:
+    def _run_checked(self, run: Callable[[Any], Any], work: Any) -> Any:
         """Run something; when a kernel fails, find out whether the device is still usable."""
         try:
-            return runner.run(work)
+            return run(work)
         except BlocksShareSm:
             raise
         except KernelFailed as error:
@@ -171,17 +166,29 @@ class CudaGpu(Device):
                 self._broken = f"{self._info.spec} is lost to this process ({error}): start a new one"
             raise
 
-    def _run_chases(self, launch: ChaseLaunch) -> dict[int, Trace]:
-        """Run a launch; chase by chase if two of them kept sharing an SM."""
+    def _run_chases(self, launches: Sequence[ChaseLaunch]) -> Iterator[dict[int, Trace]]:
+        """Run launches, the next one prepared while the GPU runs the last; traces by index of the chase."""
+        queued: deque[QueuedChases] = deque()
+        for launch in launches:
+            if len(queued) == self._chases.at_once:
+                yield self._finish_chases(queued.popleft())
+            queued.append(self._run_checked(self._chases.queue, launch))
+        while queued:
+            yield self._finish_chases(queued.popleft())
+
+    def _finish_chases(self, queued: QueuedChases) -> dict[int, Trace]:
+        """The traces of a launch; chase by chase if two of them kept sharing an SM."""
+        launch = queued.launch
         try:
-            traces: dict[int, Trace] = self._run_checked(self._chases, launch)
+            traces: dict[int, Trace] = self._run_checked(self._chases.finish, queued)
         except BlocksShareSm:
             if len(launch.chases) == 1:
                 raise
             traces = {}
             for index, chase in zip(launch.indices, launch.chases, strict=True):
                 (single,) = plan_launches([chase], self._limits)
-                traces[index] = self._run_checked(self._chases, single)[0]
+                again = self._run_checked(partial(self._chases.queue, memory=queued.memory), single)
+                traces[index] = self._run_checked(self._chases.finish, again)[0]
         return traces
 
     def _with_conditions(self, traces: dict[int, Trace]) -> dict[int, Trace]:
@@ -204,8 +211,8 @@ class CudaGpu(Device):
         self._nvml.close()
         if not self._broken and not self._context.is_lost():  # freeing memory would wait for a kernel that hangs
             self._context.activate()
-            for runner in (self._streams, self._mixes, self._launches, self._chases, self._buffers):
-                runner.release()
+            for holder in (self._launches, self._chases, self._buffers, self._arena):
+                holder.release()
             self._context.close()
 
 

@@ -21,6 +21,7 @@ from gpudissect.errors import KernelFailed
 from gpudissect.workload import Path
 
 _CLUSTER_SIZES = (2, 4, 8, 16)
+_THROTTLING_S = 0.02  # a query takes 0.2 ms, as long as many launches
 _THROTTLE_REASONS = {
     0x04: "power cap",
     0x08: "hardware slowdown",
@@ -128,8 +129,8 @@ def provenance(context: CudaContext, nvml: NvmlMonitor) -> dict[str, str]:
 
 def clock_rate(cycles: ArrayLike, ns: ArrayLike) -> float | None:
     """SM clock in Hz from all cycles and nanoseconds, each (n,): the global timer is too coarse for short blocks."""
-    total_ns = float(np.sum(np.asarray(ns, np.float64)))
-    return float(np.sum(np.asarray(cycles, np.float64))) / total_ns * 1e9 if total_ns > 0 else None
+    total_ns = float(np.asarray(ns, np.float64).sum())
+    return float(np.asarray(cycles, np.float64).sum()) / total_ns * 1e9 if total_ns > 0 else None
 
 
 class NvmlMonitor:
@@ -138,7 +139,8 @@ class NvmlMonitor:
     def __init__(self, pci_bus_id: str) -> None:
         self._nvml: Any = None
         self._handle: Any = None
-        self._processes_at = -math.inf
+        self._processes_at = self._throttling_at = -math.inf
+        self._throttling: str | None = None
         self._other_processes = 0
         try:
             from cuda.bindings import nvml
@@ -189,9 +191,13 @@ class NvmlMonitor:
         return sm, memory
 
     def throttling(self) -> str | None:
-        """Why the clock is lower than requested now, None if it is not or not known."""
-        bits = self._query(lambda nvml: int(nvml.device_get_current_clocks_event_reasons(self._handle)))
-        return ", ".join(text for bit, text in _THROTTLE_REASONS.items() if (bits or 0) & bit) or None
+        """Why the clock is lower than requested now, None if it is not or not known. Queried every `_THROTTLING_S`."""
+        now = time.monotonic()
+        if now - self._throttling_at >= _THROTTLING_S:
+            self._throttling_at = now
+            bits = self._query(lambda nvml: int(nvml.device_get_current_clocks_event_reasons(self._handle)))
+            self._throttling = ", ".join(text for bit, text in _THROTTLE_REASONS.items() if (bits or 0) & bit) or None
+        return self._throttling
 
     def other_processes(self) -> str | None:
         """Number of other processes on this GPU, None if 0 or unknown. Queried once a second: that takes long.

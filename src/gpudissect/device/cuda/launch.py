@@ -19,7 +19,7 @@ from gpudissect.workload.digest import digest
 
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 _WARM_UP_RUNS = 8
-_HOLD_NS, _HOLD_NS_PER_KERNEL = 200_000, 12_000  # for which the GPU is kept busy: queueing takes a fifth of it
+_HOLD_NS, _HOLD_NS_PER_KERNEL = 100_000, 12_000  # for which the GPU is kept busy: queueing takes a third of it
 _MAX_ATTEMPTS = 4  # each with four times as long
 _MARK_BYTES = 8
 _TIMEOUT_S = 10.0
@@ -85,7 +85,8 @@ class LaunchRunner:
         with self._starter(launch.method, calls) as start:
             start()  # the first run of a graph takes another time
             self.context.wait(_TIMEOUT_S, self._stream)
-            times = [self._time_held(start, launch.kernels, marks) for _ in range(launch.runs)]
+            queued = launch.kernels if launch.method is LaunchMethod.STREAM else 1  # a graph takes one call
+            times = [self._time_held(start, queued, marks) for _ in range(launch.runs)]
         return np.array(times, np.int64)
 
     def _time_held(self, start: Callable[[], None], kernels: int, marks: int) -> int:

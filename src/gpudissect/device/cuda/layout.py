@@ -76,10 +76,3 @@ TRAITS = {
     Path.TMA: Traits("PATH_TMA", absolute=True, front_bytes=32),
     Path.CODE: Traits("PATH_CODE"),
 }
-
-
-def first_link(path: Path, base: int, region: int) -> int:
-    """The link to offset 0 of a chain whose region lies `region` bytes into the arena at `base`."""
-    if TRAITS[path].absolute:
-        return base + region
-    return region >> TRAITS[path].shift if path is Path.TEXTURE else 0

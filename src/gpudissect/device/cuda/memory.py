@@ -3,6 +3,9 @@
 from collections.abc import Iterable
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gpudissect.errors import OutOfMemory
 from gpudissect.units import GIB, MIB, format_bytes
 
@@ -28,6 +31,19 @@ class Allocator(Protocol):
 
     def free(self, address: int) -> None:
         """Free what `allocate` returned."""
+
+
+class HostAllocator(Protocol):
+    """Page-locked memory of the host, which has the same addresses on the GPU."""
+
+    def allocate_host(self, size: int) -> int:
+        """Address of `size` bytes."""
+
+    def free_host(self, address: int) -> None:
+        """Free what `allocate_host` returned."""
+
+    def host_bytes(self, address: int, size: int) -> NDArray[np.uint8]:
+        """It as an array, not copied."""
 
 
 def place(sizes: Iterable[int]) -> tuple[list[int], int]:
@@ -80,6 +96,33 @@ class Arena:
         if self._address:
             self._allocator.free(self._address)
         self._address = self.size = 0
+
+
+class HostBuffer:
+    """Page-locked memory of the host, which kernels write to; it grows on demand."""
+
+    def __init__(self, allocator: HostAllocator) -> None:
+        self._allocator = allocator
+        self._address = 0
+        self._size = 0
+
+    def reserve(self, size: int) -> int:
+        """Address of at least `size` bytes, the same on the host and on the GPU. Growing loses the content."""
+        if size > self._size:
+            self.release()
+            self._size = max(size, 2 * self._size)
+            self._address = self._allocator.allocate_host(self._size)
+        return self._address
+
+    def content(self, address: int, size: int) -> NDArray[np.uint8]:
+        """A copy of `size` bytes."""
+        return self._allocator.host_bytes(address, size).copy()
+
+    def release(self) -> None:
+        """Free the memory."""
+        if self._address:
+            self._allocator.free_host(self._address)
+        self._address = self._size = 0
 
 
 class ClearingTimer:

@@ -36,6 +36,7 @@ class Precompiler:
 
     def __init__(self, compiler: Compiler) -> None:
         self._compiler = compiler
+        self._present: set[Code] = set()  # in the folder, as seen by `start`
         self._changed = Condition()  # guards the attributes below
         self._waiting: dict[Code, None] = {}  # in the order in which they are compiled
         self._compiling: set[Code] = set()
@@ -47,7 +48,9 @@ class Precompiler:
         """Begin to compile those that are missing, before all others."""
         if self._compiler.folder is None:  # no way to pass cubins on
             return
-        missing = [code for code in dict.fromkeys(codes) if not self._compiler.has(*code)]
+        unknown = dict.fromkeys(code for code in codes if code not in self._present)
+        missing = [code for code in unknown if not self._compiler.has(*code)]
+        self._present.update(unknown.keys() - set(missing))
         with self._changed:
             if len(missing) < MIN_KERNELS and not self._started:
                 return

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any
 
-_EVENT_FLAGS = 1 | 2  # CU_EVENT_BLOCKING_SYNC, CU_EVENT_DISABLE_TIMING
+EVENT_FLAGS = 1 | 2  # CU_EVENT_BLOCKING_SYNC, CU_EVENT_DISABLE_TIMING
 _MAX_POLLED_S = 50e-6  # short kernels are polled for: waking a thread takes about as long
 
 
@@ -33,22 +33,38 @@ class StreamWaiter:
 
     def wait(self, stream: Any, seconds: float) -> Any:
         """Wait until a stream has run what was queued; the driver's status, or None after so many `seconds`."""
-        not_ready = self._driver.CUresult.CUDA_ERROR_NOT_READY
         begin = time.perf_counter()
-        while True:
-            (status,) = self._driver.cuStreamQuery(stream)
-            if status != not_ready:
-                return status
-            if (waited := time.perf_counter() - begin) > min(_MAX_POLLED_S, seconds):
-                break
+        status = self._poll(self._driver.cuStreamQuery, stream, seconds)
+        if status is not None:
+            return status
         status = self._start()
         if status == self._driver.CUresult.CUDA_SUCCESS:
             (status,) = self._driver.cuEventRecord(self._event, stream)
         if status != self._driver.CUresult.CUDA_SUCCESS:
             return status
-        request = _Request(self._event)
+        return self._block(self._event, seconds - (time.perf_counter() - begin))
+
+    def wait_for(self, event: Any, seconds: float) -> Any:
+        """The same for an event with `EVENT_FLAGS`."""
+        begin = time.perf_counter()
+        status = self._poll(self._driver.cuEventQuery, event, seconds)
+        if status is None and (status := self._start()) == self._driver.CUresult.CUDA_SUCCESS:
+            return self._block(event, seconds - (time.perf_counter() - begin))
+        return status
+
+    def _poll(self, query: Any, handle: Any, seconds: float) -> Any:
+        """The driver's status once all has run; None if that takes longer than a short kernel."""
+        begin = time.perf_counter()
+        while (status := query(handle)[0]) == self._driver.CUresult.CUDA_ERROR_NOT_READY:
+            if time.perf_counter() - begin > min(_MAX_POLLED_S, seconds):
+                return None
+        return status
+
+    def _block(self, event: Any, seconds: float) -> Any:
+        """Let the thread wait for an event; the driver's status, or None after so many seconds."""
+        request = _Request(event)
         self._requests.put(request)
-        return request.status if request.ended.wait(max(seconds - waited, 0.0)) else None
+        return request.status if request.ended.wait(max(seconds, 0.0)) else None
 
     def close(self) -> None:
         """End the thread and destroy the event, unless it never waited. Not after a wait that reached its limit."""
@@ -63,7 +79,7 @@ class StreamWaiter:
             return self._driver.CUresult.CUDA_SUCCESS
         status, context = self._driver.cuCtxGetCurrent()
         if status == self._driver.CUresult.CUDA_SUCCESS:
-            status, event = self._driver.cuEventCreate(_EVENT_FLAGS)
+            status, event = self._driver.cuEventCreate(EVENT_FLAGS)
         if status == self._driver.CUresult.CUDA_SUCCESS:
             self._event = event
             Thread(target=self._serve, args=(context,), name="gpudissect-wait", daemon=True).start()

@@ -70,7 +70,7 @@ class Memory:
             self._untimed(Path.GLOBAL_L2, self._offsets_of_others(chase, clock), 1, Actor())
         for prior in chase.before:
             offsets = self._offsets(prior) + region(chase, prior.path)
-            self._untimed(prior.path, offsets, prior.laps, Actor(prior.sm, prior.warp))
+            self._untimed(prior.path, offsets, prior.laps, Actor(prior.sm, prior.warp, chase.sm or 0))
         chain = chain + region(chase, chase.path) if chase.before else chain
         actor = Actor(first_sm=chase.sm or 0)
         position = self._untimed(chase.path, chain, chase.warmup, actor)

@@ -67,7 +67,7 @@ class SmTotals:
     def __post_init__(self) -> None:
         positive = (self.warps, self.spans, self.durations, self.paces)
         parts = ((self.full_cycles, self.spans), (self.full_warps, self.warps + 1e-6))
-        is_impossible = any((part < 0).any() or (part > whole).any() for part, whole in parts)
+        is_impossible = any(((part < 0) | (part > whole)).any() for part, whole in parts)
         if not self.warps.size or is_impossible or any(each.min() <= 0 for each in positive):
             raise ValueError("an SM ran no warps, they took no cycles, or more ran at full occupancy than in all")
 

@@ -120,14 +120,11 @@ def replacement_waits(begin: Ints, end: Ints, sm: Ints, block: Ints, resident: i
     A block begins with its first warp and ends with its last. On each SM the first `resident` blocks begin at once;
     after that the k-th to begin replaces the k-th that ended.
     """
-    waits: list[Ints] = []
-    for one in np.unique(sm):
-        selected = sm == one
-        _, index = np.unique(block[selected], return_inverse=True)
-        first = np.full(int(index.max()) + 1, np.iinfo(np.int64).max)
-        last = np.full(first.size, np.iinfo(np.int64).min)
-        np.minimum.at(first, index, begin[selected])
-        np.maximum.at(last, index, end[selected])
-        successors = np.sort(first)[resident:]
-        waits.append(successors - np.sort(last)[: successors.size])
-    return np.concatenate(waits) if waits else np.empty(0, np.int64)
+    by_block = np.lexsort((block, sm))
+    sm, block = sm[by_block], block[by_block]
+    starts = np.flatnonzero((np.diff(sm, prepend=-1) != 0) | (np.diff(block, prepend=-1) != 0))
+    first, last = np.minimum.reduceat(begin[by_block], starts), np.maximum.reduceat(end[by_block], starts)
+    _, firsts, blocks = np.unique(sm[starts], return_index=True, return_counts=True)
+    rank, blocks = np.arange(starts.size) - np.repeat(firsts, blocks), np.repeat(blocks, blocks)
+    first, last = (times[np.lexsort((times, sm[starts]))] for times in (first, last))
+    return np.asarray(first[rank >= resident] - last[rank < blocks - resident])

@@ -63,11 +63,11 @@ class PageAccesses:
     def _run(
         self, orders: Sequence[Pages], offsets: Sequence[Pages], laps: int, repetition: int = 0
     ) -> Ask[list[Penalties]]:
-        yield from self._measure_base(np.unique(np.concatenate(list(orders))))
+        yield from self._measure_base(set().union(*(order.tolist() for order in orders)))
         traces = yield [self._chase(each, laps, repetition) for each in offsets]
         self.evidence += [trace.workload for trace in traces]
         return [
-            trace.cycles.reshape(laps, order.size) - np.array([self._base_cycles[page] for page in order.tolist()])
+            trace.cycles.reshape(laps, order.size) - np.array([*map(self._base_cycles.__getitem__, order.tolist())])
             for trace, order in zip(traces, orders, strict=True)
         ]
 
@@ -132,8 +132,8 @@ class PageAccesses:
             return 0.0
         return NOISE_FACTOR * float(np.quantile(np.abs(self._differences), NOISE_QUANTILE))
 
-    def _measure_base(self, pages: Pages) -> Ask[None]:
-        new = np.array([page for page in pages.tolist() if page not in self._base_cycles], dtype=np.int64)
+    def _measure_base(self, pages: set[int]) -> Ask[None]:
+        new = np.array(sorted(pages - self._base_cycles.keys()), dtype=np.int64)
         if not new.size:
             return
         if self._sm is None:

@@ -1,6 +1,6 @@
 """Series of the traces behind a finding: curves, maps of single accesses and histograms."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
@@ -197,12 +197,12 @@ def _latency_histogram(element: str, singles: Chases, max_bars: int) -> Series |
 def _replacement_histogram(element: str, mixes: Mixes, max_bars: int) -> Series | None:
     """Histogram of the cycles from the end of a block to the start of the block in its place."""
     waits: list[np.ndarray] = [np.empty(0, np.int64)]
-    for mix, trace in mixes:
+    for mix, trace in mixes if element == "launch" else ():
         if mix.waves > 1 and mix.block_size and "block" in trace.arrays:
             resident = max(1, WARP_SIZE * mix.warps // mix.block_size)
             waits.append(replacement_waits(trace.begin, trace.end, trace.sm, trace.block, resident))
     samples = np.concatenate(waits)
-    if element != "launch" or samples.size < MIN_SAMPLES:
+    if samples.size < MIN_SAMPLES:
         return None
     columns = _bin({"": samples}, max_bars, ("", "cycles", "blocks"))
     del columns[""]
@@ -215,8 +215,8 @@ def _bin(samples: Mapping[str, np.ndarray], max_bars: int, names: Sequence[str])
     width = max(1, -(-int(high - low + 1) // max_bars))
     rows: list[tuple[str, int, int]] = []
     for name, values in samples.items():
-        counts = Counter(((values[values <= high] - int(low)) // width).tolist())
-        rows += [(name, int(low) + place * width, counts[place]) for place in sorted(counts)]
+        counts = np.bincount((values[values <= high] - int(low)) // width).tolist()
+        rows += [(name, int(low) + place * width, count) for place, count in enumerate(counts) if count]
     return dict(zip(names, zip(*rows, strict=True), strict=True))
 
 

@@ -12,6 +12,7 @@ from gpudissect.measure.instructions.infer_issue import median_duration
 from gpudissect.results.model import Number, Series
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Explicit, Mix, Order, Timing
+from gpudissect.workload.order import narrowed
 
 SECOND_ACCESS = "latency of a second access against distance"
 MIN_LAPS, MAX_LAPS = 8, 200
@@ -133,7 +134,7 @@ def tlb_curve(element: str, chases: Chases) -> Series | None:
     by_distance: dict[int, list[tuple[int, Trace]]] = defaultdict(list)
     for chase, trace in chases:
         if isinstance(chase.order, Explicit) and chase.timing is Timing.EACH and chase.order.count > 1:
-            by_distance[_page_distance(chase.order.offsets())].append((chase.order.count, trace))
+            by_distance[_page_distance(chase.order.sequence)].append((chase.order.count, trace))
     by_distance.pop(0, None)
     counts = {distance: len({pages for pages, _ in chains}) for distance, chains in by_distance.items()}
     enough = [distance for distance in by_distance if counts[distance] >= MIN_PAGE_COUNTS]
@@ -153,17 +154,15 @@ def tlb_curve(element: str, chases: Chases) -> Series | None:
 
 def trimmed_mean(cycles: NDArray[np.int64]) -> float:
     """Mean of the fastest `TRIM_PERCENT` percent."""
-    return float(np.mean(np.sort(cycles)[: max(1, cycles.size * TRIM_PERCENT // 100)]))
+    ordered = np.sort(narrowed(cycles), kind="stable")  # by radix, where the type is narrow
+    return float(np.mean(ordered[: max(1, cycles.size * TRIM_PERCENT // 100)]))
 
 
-def _page_distance(offsets: NDArray[np.int64]) -> int:
+def _page_distance(offsets: NDArray[np.integer[Any]]) -> int:
     """The largest power of two of bytes in which no two lines lie together; 0 below the smallest page."""
-    distance = 0
-    for bit in range(MIN_PAGE_BITS, MAX_PAGE_BITS):
-        if np.unique(offsets >> bit).size < offsets.size:
-            break
-        distance = 1 << bit
-    return distance
+    ordered = np.sort(offsets)
+    bit = int((ordered[1:] ^ ordered[:-1]).min()).bit_length() - 1  # of two neighbours, in the same page below it
+    return 1 << min(bit, MAX_PAGE_BITS - 1) if bit >= MIN_PAGE_BITS else 0
 
 
 def make_series(element: str, name: str, columns: Mapping[str, Any], evidence: Iterable[str], **units: str) -> Series:

@@ -24,7 +24,7 @@ def set_numbers(index: Index, line: int, sets: int, offsets: NDArray[np.int64]) 
         return table[addresses // (index.granule or line) % table.size]
     numbers = np.zeros_like(addresses)
     for bit, mask in enumerate(matrix(index)):
-        numbers |= (np.bitwise_count(addresses & mask).astype(np.int64) & 1) << bit
+        numbers |= (np.bitwise_count(addresses & mask) & 1).astype(np.int64) << bit
     return numbers
 
 

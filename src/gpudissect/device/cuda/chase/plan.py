@@ -2,12 +2,29 @@
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from gpudissect.device.cuda.layout import REPORT, SLOT_BYTES, TRAITS, UNCHAINED
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.device.cuda.layout import (
+    CHAIN,
+    CONSTANT_BANK_BYTES,
+    POINTER_BYTES,
+    REPORT,
+    SLOT_BYTES,
+    TRAITS,
+    UNCHAINED,
+    ChainKind,
+)
 from gpudissect.device.cuda.memory import place
 from gpudissect.errors import DeviceError, OutOfMemory, UnsupportedWorkload
 from gpudissect.units import WARP_SIZE, format_bytes
-from gpudissect.workload import Chase, Order, Path, Stream, Workload
+from gpudissect.workload import Chase, Explicit, Order, Path, Sequential, Shuffled, Stream, Timing, Workload
+from gpudissect.workload.order import feistel_half_bits
+
+SECTOR_BYTES = 32  # no line is smaller
+_FIRST_OFFSET = CHAIN.fields["first"][1] if CHAIN.fields else 0
 
 
 @dataclass(frozen=True)
@@ -26,18 +43,29 @@ class DeviceLimits:
 
 @dataclass(frozen=True)
 class Chain:
-    """A chain to be written: its path, its region's offset in the arena, and, if timed, its picked positions or all."""
+    """A chain to be written: its path, its region's offset in the arena, and, if timed, its picked positions or all.
+
+    Chains of constant memory share a region, in which each begins at a `shift` (bytes) of its own.
+    """
 
     path: Path
     order: Order
     region: int = 0
     timed: bool = False
     picks: tuple[int, ...] | None = None
+    shift: int = 0
 
     @property
     def size(self) -> int:
         """Bytes that it takes in memory, a multiple of 8; 0 on a path without a chain."""
         return 0 if self.path in UNCHAINED else _round_up(self.order.span, 8)
+
+    def first_link(self, base: int) -> int:
+        """The link to offset 0, if the arena begins at `base`."""
+        traits = TRAITS[self.path]
+        if traits.absolute:
+            return base + self.region
+        return self.region >> traits.shift if self.path is Path.TEXTURE else self.shift
 
 
 @dataclass(frozen=True)
@@ -98,7 +126,7 @@ def plan_launches(batch: Sequence[Workload], device: DeviceLimits) -> list[Chase
     """Distribute a batch over launches.
 
     Chases share a launch if they agree in path, timing, carve-out and flush, need none of their own, number at most one
-    an SM and fit into memory together. They share the constant bank, so chains in it must be equal.
+    an SM and fit into memory together. In the constant bank, which they share, each has words of its own.
     Raises `DeviceError` for what this device cannot do and `OutOfMemory` for what does not fit.
     """
     groups: dict[object, list[tuple[int, Chase]]] = {}
@@ -114,8 +142,9 @@ def plan_launches(batch: Sequence[Workload], device: DeviceLimits) -> list[Chase
 def _group_key(index: int, chase: Chase) -> object:
     if chase.alone or chase.before or chase.sm is not None or chase.path is Path.CLUSTER:
         return index
-    constants = (chase.order, chase.picks) if chase.path is Path.CONSTANT else None
-    return (chase.path, chase.timing, chase.carveout, chase.flush, constants)
+    # Latencies are compared with one another: on an H200 those of constant memory differ by 6 cycles between SMs.
+    same_sm = (chase.order, chase.picks) if chase.path is Path.CONSTANT and chase.timing is Timing.LAP else None
+    return (chase.path, chase.timing, chase.carveout, chase.flush, same_sm)
 
 
 def _check(chase: Chase, device: DeviceLimits) -> None:
@@ -145,15 +174,38 @@ def _split(group: list[tuple[int, Chase]], device: DeviceLimits) -> list[ChaseLa
         sizes = [Chain(path, chase.order).size for _, chase in group[:count]]
         while count > 1 and not no_arena and place(sizes[:count])[1] > device.spans[path]:
             count -= 1
-        launches.append(_launch(group[:count], device))
+        shifts = _bank_shifts([chase for _, chase in group[:count]]) if path is Path.CONSTANT else [0] * count
+        count = len(shifts)
+        launches.append(_launch(group[:count], shifts, device))
         group = group[count:]
     return launches
 
 
-def _launch(group: list[tuple[int, Chase]], device: DeviceLimits) -> ChaseLaunch:
+def _bank_shifts(chases: Sequence[Chase]) -> list[int]:
+    """Bytes at which the chains begin in the constant bank, of the first ones that have words of their own there.
+
+    No offset leaves its sector. Equal chains are one.
+    """
+    taken = np.zeros(-(-max(chase.order.span for chase in chases) // SECTOR_BYTES) * SECTOR_BYTES, dtype=bool)
+    shifts: dict[object, int] = {}
+    word = Path.CONSTANT.word
+    for number, chase in enumerate(chases):
+        key = (chase.order, chase.picks)
+        if key not in shifts:
+            offsets = chase.order.offsets()
+            room = SECTOR_BYTES - int((offsets % SECTOR_BYTES).max())
+            free = [shift for shift in range(0, room, word) if not taken[offsets + shift].any()]
+            if not free:
+                return [shifts[each.order, each.picks] for each in chases[:number]]
+            shifts[key] = free[0]
+            taken[offsets + free[0]] = True
+    return [shifts[each.order, each.picks] for each in chases]
+
+
+def _launch(group: list[tuple[int, Chase]], shifts: Sequence[int], device: DeviceLimits) -> ChaseLaunch:
     indices, chases = zip(*group, strict=True)
     first: Chase = chases[0]
-    chains, prior, arena_bytes = _place_chains(chases)
+    chains, prior, arena_bytes = _place_chains(chases, shifts)
     paths = {chain.path for chain in chains}
     traits = TRAITS[first.path]
     cluster = device.max_cluster if first.path is Path.CLUSTER else 1
@@ -177,13 +229,18 @@ def _launch(group: list[tuple[int, Chase]], device: DeviceLimits) -> ChaseLaunch
     )
 
 
-def _place_chains(chases: Sequence[Chase]) -> tuple[tuple[Chain, ...], tuple[int, ...], int]:
+def _place_chains(chases: Sequence[Chase], shifts: Sequence[int]) -> tuple[tuple[Chain, ...], tuple[int, ...], int]:
     """Chains of chases and of the accesses before a lone one, the chain of each of the latter, and the arena's bytes.
 
-    Every chase has a region of its own. Prior accesses lie in the region of their chase, as offsets say, but for those
-    of constant memory, which has a region of its own; equal chains are one.
+    Every chase has a region of its own, except in constant memory. Prior accesses lie in the region of their chase, as
+    offsets say, but for those of constant memory, which has a region of its own; equal chains are one.
     """
-    chains = [Chain(chase.path, chase.order, timed=True, picks=chase.picks) for chase in chases]
+    chains = [
+        Chain(chase.path, chase.order, timed=True, picks=chase.picks, shift=shift)
+        for chase, shift in zip(chases, shifts, strict=True)
+    ]
+    if chases[0].path is Path.CONSTANT and not chases[0].before:
+        return tuple(chains), (), place([CONSTANT_BANK_BYTES])[1]
     if not chases[0].before:
         regions, size = place(chain.size for chain in chains)
         return tuple(replace(c, region=region) for c, region in zip(chains, regions, strict=True)), (), size
@@ -226,3 +283,51 @@ def recording_bytes(paths: Set[Path], carveout: int | None, device: DeviceLimits
 
 def _round_up(size: int, multiple: int) -> int:
     return -(-size // multiple) * multiple
+
+
+class ChainTable:
+    """The chains of one launch as one piece of memory: `CHAIN` records, then tables aligned to 8 bytes."""
+
+    def __init__(self, launch: ChaseLaunch, base: int) -> None:
+        self.records = np.zeros(len(launch.chains), CHAIN)
+        self._tables: list[NDArray[Any]] = []
+        self._pointers: list[tuple[int, str, int]] = []  # record, field, offset of the table that it points to
+        self.size = self.records.nbytes
+        for number, chain in enumerate(launch.chains):
+            if chain.path in UNCHAINED:
+                continue
+            record, traits = self.records[number], TRAITS[chain.path]
+            record["region"] = base + chain.region + chain.shift
+            record["origin"] = chain.first_link(base)
+            record["link_bytes"], record["shift"] = min(chain.path.word, POINTER_BYTES), traits.shift
+            record["mark"] = traits.mark if chain.timed and launch.first.timing is Timing.EACH else 0
+            record["count"] = chain.order.count
+            match chain.order:
+                case Explicit() as order:
+                    record["kind"] = ChainKind.EXPLICIT
+                    self._append(number, "table", order.offsets())
+                case Shuffled() as order:
+                    record["kind"], record["stride"], record["start"] = ChainKind.SHUFFLED, order.stride, order.start
+                    record["seed"], record["half"] = order.seed, feistel_half_bits(order.count)
+                case Sequential() as order:
+                    record["kind"], record["stride"], record["start"] = ChainKind.SEQUENTIAL, order.stride, order.start
+            if chain.picks is not None:
+                record["pick_count"] = len(chain.picks)
+                self._append(number, "picks", np.array(chain.picks, np.uint32))
+
+    @staticmethod
+    def start(address: int, number: int) -> int:
+        """Address at which the link to the first position of a chain stands, given the address of the table."""
+        return address + number * CHAIN.itemsize + _FIRST_OFFSET
+
+    def write(self, target: NDArray[np.uint8], address: int) -> None:
+        """Write its bytes to the start of `target`, as they are to be uploaded to `address`."""
+        for (number, name, offset), table in zip(self._pointers, self._tables, strict=True):
+            self.records[number][name] = address + offset
+            target[offset : offset + table.nbytes] = table.view(np.uint8)
+        target[: self.records.nbytes] = self.records.view(np.uint8)
+
+    def _append(self, number: int, field: str, table: NDArray[Any]) -> None:
+        self._pointers.append((number, field, self.size))
+        self._tables.append(table)
+        self.size += -(-table.nbytes // 8) * 8

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.device.cuda.chase.plan import ChaseLaunch
-from gpudissect.device.cuda.context import CudaContext, Kernel, LaunchBuffers
+from gpudissect.device.cuda.chase.plan import ChainTable, ChaseLaunch
+from gpudissect.device.cuda.context import CudaContext, LaunchBuffers
 from gpudissect.device.cuda.info import clock_rate
 from gpudissect.device.cuda.layout import (
-    CHAIN,
     CONSTANT_BANK_BYTES,
     JOB,
     POINTER_BYTES,
@@ -22,22 +22,18 @@ from gpudissect.device.cuda.layout import (
     REPORT,
     TRAITS,
     UNCHAINED,
-    ChainKind,
-    first_link,
 )
-from gpudissect.device.cuda.memory import Arena
+from gpudissect.device.cuda.memory import Arena, HostBuffer
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.trace import Array, Context, Trace
-from gpudissect.workload import Chase, Explicit, Path, Sequential, Shuffled, Timing
+from gpudissect.workload import Chase, Path, Timing
 from gpudissect.workload.digest import digest
-from gpudissect.workload.order import feistel_half_bits
 
 _WRITER_THREADS = 256
 _MAX_WRITER_BLOCKS = 1024  # for one chain
 _TIMEOUT_S, _TIMEOUT_S_PER_ACCESS = 20.0, 5e-6
 _MAX_ATTEMPTS = 3  # launches until no two blocks share an SM
 _LOW_32 = 0xFFFFFFFF
-_FIRST_OFFSET = CHAIN.fields["first"][1] if CHAIN.fields else 0
 
 
 class BlocksShareSm(KernelFailed):
@@ -45,13 +41,14 @@ class BlocksShareSm(KernelFailed):
 
 
 class _Addresses(NamedTuple):
-    """Addresses in the launch buffers."""
+    """Where the parameters and results of one window stand; `results` are in memory of the host."""
 
     chains: int
+    starts: int  # of prior accesses by many threads: the links at which these begin
     jobs: int
     prior: int
-    starts: int  # of prior accesses by many threads: the links at which these begin
     results: int
+    done: int  # where the jobs and the prior accesses come to stand after the run, in memory of the host
 
 
 @dataclass(frozen=True)
@@ -63,21 +60,72 @@ class Window:
     prior_sms: tuple[int, ...] = ()  # of each of the prior accesses
 
 
-@dataclass(eq=False)
-class ChaseRunner:
-    """Runs launches of chases. `arena` holds their chains."""
+@dataclass(frozen=True)
+class _Run:
+    """One window on its way: its parameters, and where they are."""
 
-    context: CudaContext
-    buffers: LaunchBuffers
-    arena: Arena
-    texture_limit: int  # bytes
-    _textures: dict[tuple[int, int], int] = field(default_factory=dict)
+    addresses: _Addresses
+    jobs: NDArray[Any]
+    prior: NDArray[Any]
+
+    @property
+    def parts(self) -> tuple[tuple[int, NDArray[Any]], ...]:
+        """Address and content of its parameters."""
+        return (self.addresses.jobs, self.jobs), (self.addresses.prior, self.prior)
+
+
+@dataclass(frozen=True, eq=False)
+class _Memory:
+    """Memory of a launch that is on its way: its parameters, here and on the GPU, and the results, which are here."""
+
+    parameters: Arena
+    staged: HostBuffer
+    results: HostBuffer
+
+
+@dataclass(frozen=True, eq=False)
+class QueuedChases:
+    """A launch on its way to the GPU, which `ChaseRunner.finish` awaits."""
+
+    launch: ChaseLaunch
+    base: int  # address of the chains
+    runs: tuple[_Run, ...]  # one for each window
+    carveout: int  # percent that the driver prefers
+    end: Any  # event
+    memory: _Memory
+
+
+class ChaseRunner:
+    """Runs launches of chases. `arena` holds their chains; of textures over it, `texture_limit` bytes may be fetched.
+
+    Up to `at_once` launches may be on their way: the host prepares the next one while the GPU runs the last.
+    """
+
+    at_once = 2
+
+    def __init__(self, context: CudaContext, buffers: LaunchBuffers, arena: Arena, texture_limit: int) -> None:
+        self.context, self.buffers, self.arena, self.texture_limit = context, buffers, arena, texture_limit
+        total = context.free_memory()[1]
+        buffers_of = [(HostBuffer(context), HostBuffer(context)) for _ in range(self.at_once)]
+        self._memories = tuple(_Memory(Arena(context, total), *each) for each in buffers_of)
+        self._next = cycle(self._memories)
+        self._textures: dict[tuple[int, int], int] = {}
 
     def run(self, launch: ChaseLaunch) -> dict[int, Trace]:
-        """Run a launch, as often as its longest trace needs; the trace of every chase by its index."""
+        """Run a launch; the trace of every chase by its index. Raises `DeviceError`."""
+        return self.finish(self.queue(launch))
+
+    def queue(self, launch: ChaseLaunch, memory: _Memory | None = None) -> QueuedChases:
+        """Queue a launch, as often as its longest trace needs."""
+        memory = memory or next(self._next)
         base = self.arena.reserve(launch.arena_bytes)
-        table = ChainTable(launch, base)  # must outlive its copy
-        addresses = self._write_chains(launch, table)
+        table = ChainTable(launch, base)
+        runs = tuple(
+            _Run(place, _jobs(launch, number, base, place), _prior(launch, place))
+            for number, place in enumerate(_places(launch, table, memory))
+        )
+        self._upload(table, runs, memory)
+        self._write_chains(launch, table, runs[0].addresses)
         macros = _macros(launch)
         kernel = self.context.kernel("chase.cu", f"chase_{launch.first.timing}", *macros)
         preferred = kernel.configure(shared=launch.shared, carveout=launch.carveout)
@@ -87,26 +135,54 @@ class ChaseRunner:
             bank = self.context.symbol("bank", "chase.cu", *macros)
             self.context.copy(bank, base + launch.constant_region, CONSTANT_BANK_BYTES)
         texture = self._texture(base) if Path.TEXTURE in launch.paths else 0
-        windows = [self._run_window(launch, n, base, addresses, kernel, texture) for n in range(launch.windows)]
-        notes = {"carveout_preferred": f"{preferred} %"}
-        name = self.context.device.name
-        traces = (_build_trace(launch, n, windows, base, name, notes) for n in range(len(launch.chases)))
-        return dict(zip(launch.indices, traces, strict=True))
+        for run in runs:
+            if launch.first.flush:
+                self.buffers.sweep_l2()
+            request = (kernel, (launch.blocks, 1), launch.threads, launch.shared, run.addresses.jobs, texture)
+            self.context.launch(*request, cluster=launch.cluster)
+            self.context.copy_to_host(run.addresses.done, run.addresses.jobs, run.jobs.nbytes + run.prior.nbytes)
+        return QueuedChases(launch, base, runs, preferred, self.context.mark(), memory)
+
+    def finish(self, queued: QueuedChases) -> dict[int, Trace]:
+        """Wait for a launch; the trace of every chase by its index. Again, up to a limit, while two blocks share an SM.
+
+        Raises `DeviceError`, also for the kernel's errors.
+        """
+        launch = queued.launch
+        for attempt in range(_MAX_ATTEMPTS):
+            if attempt:
+                queued = self.queue(launch, queued.memory)
+            accesses = sum(_accesses(run) for run in queued.runs)
+            self.context.wait_for(queued.end, _TIMEOUT_S + _TIMEOUT_S_PER_ACCESS * accesses)
+            windows = [self._read(launch, run, queued.memory.results) for run in queued.runs]
+            complete = [window for window in windows if window is not None]
+            if len(complete) == len(windows):
+                notes = {"carveout_preferred": f"{queued.carveout} %"}
+                shared = (queued.base, self.context.device.name, notes)
+                traces = (_build_trace(launch, n, complete, *shared) for n in range(len(launch.chases)))
+                return dict(zip(launch.indices, traces, strict=True))
+        raise BlocksShareSm(f"chases meant for different SMs ran on one, {_MAX_ATTEMPTS} times over")
 
     def release(self) -> None:
-        """Free the memory of the chains."""
-        self.arena.release()
+        """Free the memory of parameters and results."""
+        for memory in self._memories:
+            for holder in (memory.parameters, memory.staged, memory.results):
+                holder.release()
 
-    def _write_chains(self, launch: ChaseLaunch, table: ChainTable) -> _Addresses:
-        """Queue what writes the chains of a launch, and make room for its jobs and results."""
-        count = len(launch.chases)
-        starts = sum(POINTER_BYTES * accesses.threads for accesses in launch.first.before)
-        prior = len(launch.prior) * PRIOR.itemsize
-        sizes = (table.size, count * JOB.itemsize, prior, starts, count * launch.result_bytes)
-        address = self.buffers.reserve(sum(sizes))
-        addresses = _Addresses(*(address + sum(sizes[:part]) for part in range(len(sizes))))
+    def _upload(self, table: ChainTable, runs: Sequence[_Run], memory: _Memory) -> None:
+        """Queue one copy of all parameters, from memory that the driver need not copy first."""
+        start = runs[0].addresses.chains
+        size = runs[-1].addresses.prior + runs[-1].prior.nbytes - start
+        staged = self.context.host_bytes(memory.staged.reserve(size), size)
+        table.write(staged, start)
+        for address, part in ((at, part) for run in runs for at, part in run.parts):
+            staged[address - start : address - start + part.nbytes] = part.view(np.uint8)
+        self.context.upload(start, staged)
+
+    def _write_chains(self, launch: ChaseLaunch, table: ChainTable, addresses: _Addresses) -> None:
+        """Queue what writes the chains of a launch."""
+        address = addresses.chains
         if launch.first.path not in UNCHAINED:
-            self.context.upload(address, table.content(address))
             blocks = -(-int(table.records["count"].max()) // _WRITER_THREADS)
             grid = (min(blocks, _MAX_WRITER_BLOCKS), len(table.records))
             for name in ("write_chains", "mark_picks") if table.records["pick_count"].any() else ("write_chains",):
@@ -114,49 +190,53 @@ class ChaseRunner:
         for number, begin in _starts(launch, addresses).items():
             kernel, threads = self.context.kernel("chains.cu", "write_starts"), launch.first.before[number].threads
             self.context.launch(kernel, (1, 1), _WRITER_THREADS, 0, address, launch.prior[number], begin, threads)
-        return addresses
 
-    def _run_window(
-        self, launch: ChaseLaunch, number: int, base: int, addresses: _Addresses, kernel: Kernel, texture: int
-    ) -> Window:
-        """Run the kernel for one window; again, up to a limit, while two blocks share an SM."""
-        jobs, prior = _jobs(launch, number, base, addresses), _prior(launch, addresses)
-        own, others = (records["count"].astype(np.int64) * records["laps"] for records in (jobs, prior))
-        accesses = own.max() + others.sum()
-        request = (kernel, (launch.blocks, 1), launch.threads, launch.shared, addresses.jobs, texture)
+    def _read(self, launch: ChaseLaunch, run: _Run, results: HostBuffer) -> Window | None:
+        """The results of one window; None if two blocks shared an SM."""
         size, sm = launch.result_bytes, launch.first.sm  # numbers of SMs may have gaps
-        for _ in range(_MAX_ATTEMPTS):
-            self.context.upload(addresses.jobs, jobs)
-            if prior.size:
-                self.context.upload(addresses.prior, prior)
-            if launch.first.flush:
-                self.buffers.sweep_l2()
-            self.context.launch(*request, cluster=launch.cluster)
-            self.context.wait(_TIMEOUT_S + _TIMEOUT_S_PER_ACCESS * int(accesses))
-            if sm is not None and not self.context.download(addresses.jobs, JOB.itemsize).view(JOB)["taken"][0]:
-                raise DeviceError(f"no block came to SM {sm}: this device numbers its SMs otherwise, or shares them")
-            rows = self.context.download(addresses.results, len(jobs) * size).reshape(len(jobs), size)
-            reports = np.ascontiguousarray(rows[:, : REPORT.itemsize]).view(REPORT)[:, 0]
-            slots = np.ascontiguousarray(rows[:, REPORT.itemsize :]).view(np.uint64)
-            prior_sms = self._prior_sms(addresses, prior)
-            if not _blocks_share_sm(launch, reports[jobs["laps"] > 0], prior, prior_sms):
-                return Window(reports, slots, prior_sms)
-        raise BlocksShareSm(f"chases meant for different SMs ran on one, {_MAX_ATTEMPTS} times over")
-
-    def _prior_sms(self, addresses: _Addresses, prior: NDArray[Any]) -> tuple[int, ...]:
-        """The SMs that prior accesses ran on. Raises `KernelFailed` if one left its chain."""
-        if not prior.size:
-            return ()
-        done = self.context.download(addresses.prior, prior.nbytes).view(PRIOR)
-        if done["broken"].any() or not done["done"].all():
+        done = results.content(run.addresses.done, run.jobs.nbytes + run.prior.nbytes)
+        jobs, prior = done[: run.jobs.nbytes].view(JOB), done[run.jobs.nbytes :].view(PRIOR)
+        if sm is not None and not jobs["taken"][0]:
+            raise DeviceError(f"no block came to SM {sm}: this device numbers its SMs otherwise, or shares them")
+        rows = results.content(run.addresses.results, len(run.jobs) * size).reshape(len(run.jobs), size)
+        reports = np.ascontiguousarray(rows[:, : REPORT.itemsize]).view(REPORT)[:, 0]
+        slots = np.ascontiguousarray(rows[:, REPORT.itemsize :]).view(np.uint64)
+        if prior["broken"].any() or not prior["done"].all():
             raise KernelFailed("chain broken: accesses before a chase did not end where they began")
-        return tuple(done["actual_sm"].tolist())
+        prior_sms = tuple(prior["actual_sm"].tolist())
+        if _blocks_share_sm(launch, reports[run.jobs["laps"] > 0], run.prior, prior_sms):
+            return None
+        return Window(reports, slots, prior_sms)
 
     def _texture(self, base: int) -> int:
         key = (base, min(self.arena.size, self.texture_limit))
         if key not in self._textures:
             self._textures[key] = self.context.create_texture(*key)
         return self._textures[key]
+
+
+def _places(launch: ChaseLaunch, table: ChainTable, memory: _Memory) -> list[_Addresses]:
+    """Where parameters and results of every window of a launch come to stand."""
+    count = len(launch.chases)
+    starts = sum(POINTER_BYTES * accesses.threads for accesses in launch.first.before)
+    jobs, prior, results = count * JOB.itemsize, len(launch.prior) * PRIOR.itemsize, count * launch.result_bytes
+    address = memory.parameters.reserve(table.size + starts + launch.windows * (jobs + prior))
+    host = memory.results.reserve(launch.windows * (results + jobs + prior))
+    ends = host + launch.windows * results
+    first = address + table.size + starts
+    begins = [first + number * (jobs + prior) for number in range(launch.windows)]
+    return [
+        _Addresses(
+            address, address + table.size, begin, begin + jobs, host + number * results, ends + number * (jobs + prior)
+        )
+        for number, begin in enumerate(begins)
+    ]
+
+
+def _accesses(run: _Run) -> int:
+    """Accesses of a window, one after the other."""
+    own, others = (records["count"].astype(np.int64) * records["laps"] for records in (run.jobs, run.prior))
+    return int(own.max() + others.sum())
 
 
 def _macros(launch: ChaseLaunch) -> tuple[str, ...]:
@@ -167,7 +247,7 @@ def _macros(launch: ChaseLaunch) -> tuple[str, ...]:
         macros.append("PRIOR")
         if Path.CODE in launch.paths:
             macros += ["PRIOR_CODE", f"TIMING_{first.timing.upper()}"]
-    elif first.sm is not None:
+    if first.sm is not None:
         macros.append("ON_SM")
     return tuple(macros)
 
@@ -240,7 +320,7 @@ def _build_trace(
     sms = sorted(set(reports["sm"].tolist()))
     if chase.sm is not None and sms != [chase.sm]:
         raise KernelFailed(f"a chase meant for SM {chase.sm} ran on SM {' and '.join(map(str, sms))}")
-    origin = first_link(chase.path, base, launch.chains[number].region) + int(reports["base"][0])
+    origin = launch.chains[number].first_link(base) + int(reports["base"][0])
     context = Context(
         device=device,
         clock_hz=clock_rate(reports["cycles"], reports["ns"]),
@@ -288,52 +368,3 @@ def _notes(launch: ChaseLaunch, windows: Sequence[Window], reports: NDArray[Any]
     if prior := {window.prior_sms for window in windows if window.prior_sms}:
         notes["prior_access_sms"] = "; ".join(" ".join(map(str, one)) for one in sorted(prior))
     return notes
-
-
-class ChainTable:
-    """The chains of one launch as one piece of memory: `CHAIN` records, then tables aligned to 8 bytes."""
-
-    def __init__(self, launch: ChaseLaunch, base: int) -> None:
-        self.records = np.zeros(len(launch.chains), CHAIN)
-        self._tables: list[NDArray[Any]] = []
-        self._pointers: list[tuple[int, str, int]] = []  # record, field, offset of the table that it points to
-        self.size = self.records.nbytes
-        for number, chain in enumerate(launch.chains):
-            if chain.path in UNCHAINED:
-                continue
-            record, traits = self.records[number], TRAITS[chain.path]
-            record["region"] = base + chain.region
-            record["origin"] = first_link(chain.path, base, chain.region)
-            record["link_bytes"], record["shift"] = min(chain.path.word, POINTER_BYTES), traits.shift
-            record["mark"] = traits.mark if chain.timed and launch.first.timing is Timing.EACH else 0
-            record["count"] = chain.order.count
-            match chain.order:
-                case Explicit() as order:
-                    record["kind"] = ChainKind.EXPLICIT
-                    self._append(number, "table", order.offsets())
-                case Shuffled() as order:
-                    record["kind"], record["stride"], record["start"] = ChainKind.SHUFFLED, order.stride, order.start
-                    record["seed"], record["half"] = order.seed, feistel_half_bits(order.count)
-                case Sequential() as order:
-                    record["kind"], record["stride"], record["start"] = ChainKind.SEQUENTIAL, order.stride, order.start
-            if chain.picks is not None:
-                record["pick_count"] = len(chain.picks)
-                self._append(number, "picks", np.array(chain.picks, np.uint32))
-
-    @staticmethod
-    def start(address: int, number: int) -> int:
-        """Address at which the link to the first position of a chain stands, given the address of the table."""
-        return address + number * CHAIN.itemsize + _FIRST_OFFSET
-
-    def content(self, address: int) -> NDArray[np.uint8]:
-        """Bytes to upload to `address`; they stay where they are as long as this table."""
-        for number, name, offset in self._pointers:
-            self.records[number][name] = address + offset
-        padded = [np.pad(table.view(np.uint8), (0, -table.nbytes % 8)) for table in self._tables]
-        self._content = np.concatenate([self.records.view(np.uint8), *padded])
-        return self._content
-
-    def _append(self, number: int, field: str, table: NDArray[Any]) -> None:
-        self._pointers.append((number, field, self.size))
-        self._tables.append(table)
-        self.size += -(-table.nbytes // 8) * 8

@@ -155,9 +155,15 @@ __device__ __forceinline__ bool unmark(Link& link) {
 // the chain is there.
 __device__ __forceinline__ bool ready(const Job* jobs, const Job& job, u64 texture) {
 #if defined(ON_SM)
+#ifdef PRIOR
+    if (!__syncthreads_or(thread_index() == 0 && takes_job(jobs, job))) return false;
+    run_prior(job.prior, job.prior_count, 0, texture);
+    return thread_index() == 0;
+#else
     return takes_job(jobs, job);
+#endif
 #elif defined(PRIOR)
-    run_prior(job.prior, job.prior_count, texture);
+    run_prior(job.prior, job.prior_count, blockIdx.x, texture);
     return blockIdx.x == 0 && thread_index() == 0;
 #elif defined(PATH_CLUSTER)
     return join_cluster(job, dynamic);

@@ -65,13 +65,14 @@ __device__ __forceinline__ bool run_part(
     return wrong == 0;
 }
 
-// Called by every thread of every block. The records are read past the L1 and set to done by volatile accesses, which
-// do not change the L1; a fence or an acquiring load would empty it. Only the done flags need an order.
-__device__ __forceinline__ void run_prior(u64 records, u32 count, u64 texture) {
+// Called by every thread of every block; `sm` is the block's number of an SM. The records are read past the L1 and set to
+// done by volatile accesses, which do not change the L1; a fence or an acquiring load would empty it. Only the done flags
+// need an order.
+__device__ __forceinline__ void run_prior(u64 records, u32 count, u32 sm, u64 texture) {
     const u32 thread = thread_index();
     for (u32 i = 0; i < count; ++i) {
         PriorAccesses* record = reinterpret_cast<PriorAccesses*>(records) + i;
-        if (__ldcg(&record->sm) == blockIdx.x) {
+        if (__ldcg(&record->sm) == sm) {
             const u32 threads = __ldcg(&record->threads), first = 32 * __ldcg(&record->warp);
             if (thread >= first && thread - first < threads) {
                 const bool closed = run_part(__ldcg(&record->starts), __ldcg(&record->count), __ldcg(&record->path),

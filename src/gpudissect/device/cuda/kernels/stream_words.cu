@@ -25,10 +25,9 @@ __device__ __forceinline__ u32 differing(uint4 found, uint4 expected) {
     return (found.x != expected.x) + (found.y != expected.y) + (found.z != expected.z) + (found.w != expected.w);
 }
 
-// Counts wrong words, and inverts all words: the next run cannot pass with what the one before it wrote. (So each run
-// finds the L2 as a run that writes would leave it.)
-extern "C" __global__ void check_words(u32* in, u64 words, u64 mask, u64 salt, u64* wrong) {
-    uint4* const quads = reinterpret_cast<uint4*>(in);
+// Counts wrong words.
+extern "C" __global__ void check_words(const u32* in, u64 words, u64 mask, u64 salt, u64* wrong) {
+    const uint4* const quads = reinterpret_cast<const uint4*>(in);
     const u64 quad_count = words / 4;
     u64 count = 0;
     for (u64 first = THREAD; first < quad_count; first += DEPTH * THREADS) {
@@ -40,16 +39,12 @@ extern "C" __global__ void check_words(u32* in, u64 words, u64 mask, u64 salt, u
         for (u32 k = 0; k < DEPTH; ++k) {
             const u64 i = first + k * THREADS;
             if (i >= quad_count) break;
-            const uint4 expected = quad_at(i, mask, salt);
-            count += differing(found[k], expected);
-            quads[i] = make_uint4(~expected.x, ~expected.y, ~expected.z, ~expected.w);
+            count += differing(found[k], quad_at(i, mask, salt));
         }
     }
     const u64 rest = 4 * quad_count + THREAD;
     if (rest < words) {
-        const u32 expected = word_at(static_cast<u32>(rest), static_cast<u32>(mask), static_cast<u32>(salt));
-        count += __ldcg(in + rest) != expected;
-        in[rest] = ~expected;
+        count += __ldcg(in + rest) != word_at(static_cast<u32>(rest), static_cast<u32>(mask), static_cast<u32>(salt));
     }
     if (count != 0) atomicAdd(wrong, count);
 }

@@ -35,6 +35,9 @@ _CLOCK_CYCLES = 100_000  # over which the clock rate is measured
 _RESULT_BYTES = 8 << 20  # of results from which on no more mixes are queued
 _ALIGNMENT = 256
 _MAX_SMS = 1024  # numbers of SMs are lower
+_NEVER = np.iinfo(np.int64).max
+_ONE = np.uint64(1)
+_WHOLE_REPORT = f"V{MIX_REPORT.itemsize}"  # type of which numpy copies some 50 times as fast as by fields
 _MOST = np.full(1, np.iinfo(np.uint32).max, np.uint32)
 
 
@@ -88,15 +91,18 @@ class MixRunner:
     _links: tuple[object, Operands] | None = None
     _position: int = 0  # of the links, behind what mixes have read so far
     _queue: list[_Queued] = field(default_factory=list)
+    _queued_bytes: int = 0  # of their results
+    _active: dict[tuple[Kernel, int, int], int] = field(default_factory=dict)  # blocks that an SM runs
     _traces: dict[int, Trace] = field(default_factory=dict)
     at_once = 64
 
     def run(self, mixes: Sequence[Mix]) -> list[Trace]:
         """Run mixes. Raises `DeviceError`, also when SMs keep having other than their share of warps."""
-        self._queue, self._traces = [], {}
+        self._queue, self._queued_bytes, self._traces = [], 0, {}
         for number, mix in enumerate(mixes):
             self._prepare(number, mix)
         self._finish()
+        self._links = None  # others use the arena too
         return [self._traces[number] for number in range(len(mixes))]
 
     def _prepare(self, number: int, mix: Mix) -> None:
@@ -109,11 +115,12 @@ class MixRunner:
         if mix.access is Access.RANDOM and mix.waves == 1:
             attempts = [self._least_shared(body, grid)] * _MAX_ATTEMPTS + attempts
         warps = grid.blocks * mix.block_size // WARP_SIZE
-        sizes = (GRID_BARRIER.itemsize, warps * MIX_REPORT.itemsize, *[SAMPLES.itemsize] * mix.sampled)
+        sizes = (GRID_BARRIER.itemsize, warps * MIX_REPORT.itemsize, *[SAMPLES.itemsize] * bool(mix.sampled))
         operands = self._operands(mix, body, grid)
         launch = partial(self._launch, mix, body, grid, kernel, operands, sizes)
         self._queue.append(_Queued(number, mix, grid, launch, sizes, attempts))
-        if sum(each.size for each in self._queue) > _RESULT_BYTES:
+        self._queued_bytes += self._queue[-1].size
+        if self._queued_bytes > _RESULT_BYTES:
             self._finish()
 
     def _finish(self) -> None:
@@ -126,35 +133,40 @@ class MixRunner:
                 each.launch(buffer + offset, *each.attempts[0])
             self.context.wait(_TIMEOUT_S + sum(each.timeout for each in queue))
             content = self.context.download(buffer, offsets[-1])
-            self._queue = []
+            self._queue, self._queued_bytes = [], 0
             for each, offset in zip(queue, offsets, strict=False):
                 self._conclude(each, content[offset : offset + each.size])
 
     def _conclude(self, each: _Queued, content: NDArray[np.uint8]) -> None:
         """The trace of a mix; or queue it again, up to a limit. Raises `DeviceError` after that."""
-        parts = np.split(content, np.cumsum(each.sizes))
-        barrier, reports = parts[0].view(GRID_BARRIER), parts[1].view(MIX_REPORT)
-        mix, grid = each.mix, each.grid
-        if (problem := _wrong_shares(mix, grid, reports)) is not None:
+        behind_barrier, behind_reports = each.sizes[0], sum(each.sizes[:2])
+        barrier = content[:behind_barrier].view(GRID_BARRIER)
+        reports = content[behind_barrier:behind_reports].view(MIX_REPORT)
+        mix, grid, ran = each.mix, each.grid, reports["end"] > 0
+        warps = reports if ran.all() else reports.view(_WHOLE_REPORT)[ran].view(MIX_REPORT)
+        begin, end, sm = (warps[name].astype(np.int64) for name in ("begin", "end", "sm"))
+        first = int(np.count_nonzero(ran[: grid.resident * mix.block_size // WARP_SIZE]))
+        if (problem := _wrong_shares(mix, grid, sm, first)) is not None:
             if len(each.attempts) == 1:
                 raise DeviceError(problem)
             self._queue.append(replace(each, attempts=each.attempts[1:]))
             return
-        arrays = _arrays(mix, reports) | (_histogram(parts[2].view(SAMPLES)) if mix.sampled else {})
-        shared = each.attempts[0][0]
-        notes = {"shared_bytes": str(shared), "all_at_once": "yes" if _all_at_once(mix, grid, reports) else "no"}
+        if warps["broken"].any():
+            raise KernelFailed("chain broken: a mix did not give the result of its instructions")
+        arrays = totals_by_sm(begin, end, sm) if mix.per_sm else {"begin": begin, "end": end, "sm": sm}
+        if not mix.per_sm:
+            arrays["block"] = _blocks(mix, ran)
+        arrays["nanoseconds"] = _nanoseconds(reports["begin_ns"], warps["end_ns"])
+        if mix.sampled:
+            arrays |= _histogram(content[behind_reports : sum(each.sizes)].view(SAMPLES))
+        all_at_once = "yes" if _all_at_once(begin[:first], end[:first], sm[:first]) else "no"
         context = Context(
             device=self.context.device.name,
             clock_hz=clock_rate(barrier["cycles"], barrier["ns"]),
-            sm=int(arrays["sm"][0]) if grid.sms == 1 else None,
-            notes=notes,
+            sm=int(sm[0]) if grid.sms == 1 else None,
+            notes={"shared_bytes": str(each.attempts[0][0]), "all_at_once": all_at_once},
         )
         self._traces[each.number] = Trace(workload=digest(mix), arrays=arrays, context=context)
-
-    def release(self) -> None:
-        """Free the operands."""
-        self.arena.release()
-        self._links = None
 
     def _grid(self, mix: Mix) -> Grid:
         sm_count = self.context.properties.multiprocessor_count
@@ -183,9 +195,10 @@ class MixRunner:
                 f"a block of this mix needs {needed} of shared memory, each of {grid.per_sm} on an SM can have "
                 f"{available}"
             )
-        kernel.configure(shared=shared, carveout=_ALL_SHARED)
-        blocks = self.context.max_active_blocks(kernel, mix.block_size, shared)
-        if blocks != grid.per_sm:
+        if (key := (kernel, mix.block_size, shared)) not in self._active:
+            kernel.configure(shared=shared, carveout=_ALL_SHARED)
+            self._active[key] = self.context.max_active_blocks(*key)
+        if (blocks := self._active[key]) != grid.per_sm:
             raise UnsupportedWorkload(
                 f"an SM of this device runs {blocks * mix.block_size // WARP_SIZE} warps of this mix at once "
                 f"in blocks of {mix.block_size} threads, the mix needs {mix.warps}"
@@ -258,53 +271,47 @@ class MixRunner:
         self.context.launch(clock, (1, 1), 1, 0, buffer, _CLOCK_CYCLES)
 
 
-def _wrong_shares(mix: Mix, grid: Grid, reports: NDArray[Any]) -> str | None:
-    """How the distribution of warps over SMs differs from the requested one, None if it does not."""
-    ran = reports["end"] > 0
+def _wrong_shares(mix: Mix, grid: Grid, sm: Array, first: int) -> str | None:
+    """How the distribution of warps over SMs differs from the requested one, None if it does not.
+
+    `sm` is that of every warp that ran, shape (warps,); the `first` ones are of the first wave.
+    """
     if mix.silent:
-        warps, expected = int(ran.sum()), grid.sms * mix.warps
-        return None if warps == expected else f"{warps} warps of the last wave of a mix ran, not {expected}"
-    first_wave = grid.resident * mix.block_size // WARP_SIZE
-    counts = np.bincount(reports["sm"][:first_wave][ran[:first_wave]])
-    sms, counts = np.flatnonzero(counts), counts[counts > 0]
-    if sms.size != grid.sms or (counts != mix.warps).any():
-        observed = f"{counts.min()} to {counts.max()} warps on each of {sms.size}" if sms.size else "none"
+        expected = grid.sms * mix.warps
+        return None if sm.size == expected else f"{sm.size} warps of the last wave of a mix ran, not {expected}"
+    counts = np.bincount(sm[:first], minlength=_MAX_SMS)
+    chosen = counts == mix.warps
+    if np.count_nonzero(chosen) != grid.sms or first != grid.sms * mix.warps:
+        counts = counts[counts > 0]
+        observed = f"{counts.min()} to {counts.max()} warps on each of {counts.size}" if counts.size else "none"
         return (
             f"of a mix of {mix.warps} warps on each of {grid.sms} SMs, {observed} ran: another process uses this GPU, "
             "or it numbers its SMs otherwise"
         )
-    counts = np.bincount(reports["sm"][ran], minlength=_MAX_SMS)
-    elsewhere = int(counts.sum() - counts[sms].sum())
-    if elsewhere or int(ran.sum()) != grid.sms * mix.warps * mix.waves:
+    elsewhere = np.count_nonzero(~chosen[sm[first:]])
+    if elsewhere or sm.size != grid.sms * mix.warps * mix.waves:
         return f"of a mix on {grid.sms} SMs, {elsewhere} warps ran on others: another process uses this GPU"
     return None
 
 
-def _all_at_once(mix: Mix, grid: Grid, reports: NDArray[Any]) -> bool:
-    """Whether on each SM there was a moment at which all warps of the first wave ran."""
-    wave = reports[: grid.resident * mix.block_size // WARP_SIZE]
-    wave = wave[wave["end"] > 0]
-    last_begin, first_end = np.zeros(_MAX_SMS, np.uint64), np.full(_MAX_SMS, np.iinfo(np.uint64).max, np.uint64)
-    np.maximum.at(last_begin, wave["sm"], wave["begin"])
-    np.minimum.at(first_end, wave["sm"], wave["end"])
+def _all_at_once(begin: Array, end: Array, sm: Array) -> bool:
+    """Whether on each SM there was a moment at which all of these warps ran."""
+    last_begin, first_end = np.zeros(_MAX_SMS, np.int64), np.full(_MAX_SMS, _NEVER)
+    np.maximum.at(last_begin, sm, begin)
+    np.minimum.at(first_end, sm, end)
     return bool((last_begin < first_end).all())
 
 
-def _arrays(mix: Mix, reports: NDArray[Any]) -> dict[str, Array]:
-    """Arrays of a trace from the reports of all warps. Raises `KernelFailed` for a chain with a wrong result."""
-    ran = np.flatnonzero(reports["end"] > 0)
-    warps = reports[ran]
-    if warps["broken"].any():
-        raise KernelFailed("chain broken: a mix did not give the result of its instructions")
-    begin_ns, end_ns = reports["begin_ns"], warps["end_ns"]
-    span = int(end_ns.max()) - int(begin_ns[begin_ns > 0].min())
-    arrays: dict[str, Array] = {name: warps[name].astype(np.int64) for name in ("begin", "end", "sm")}
-    if mix.per_sm:
-        arrays = totals_by_sm(**arrays)
-    else:
-        first = ran * WARP_SIZE // mix.block_size
-        arrays["block"] = np.cumsum(np.diff(first, prepend=first[:1]) > 0).astype(np.int64)
-    return arrays | {"nanoseconds": np.array([span], np.int64)}
+def _blocks(mix: Mix, ran: NDArray[np.bool_]) -> Array:
+    """Numbers of the blocks of the warps that ran, without gaps."""
+    blocks = np.flatnonzero(ran) * WARP_SIZE // mix.block_size
+    return np.concatenate([[0], np.cumsum(blocks[1:] > blocks[:-1])])
+
+
+def _nanoseconds(begin: NDArray[np.uint64], end: NDArray[np.uint64]) -> Array:
+    """From the first begin, where there is one, to the last end, shape (1,)."""
+    first = int((begin - _ONE).min()) + 1  # 0 less one is the largest number
+    return np.array([int(end.max()) - first], np.int64)
 
 
 def _histogram(samples: NDArray[Any]) -> dict[str, Array]:

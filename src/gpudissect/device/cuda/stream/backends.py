@@ -51,6 +51,10 @@ class Backend(ABC):
     def arguments(self, reports: int, run: int) -> list[int]:
         """Arguments of the kernel for run number `run`; `reports` is the address of the blocks' reports."""
 
+    def spoil(self) -> None:
+        """Queue other words to where the next run writes, so that it cannot pass for having written the last one's."""
+        return None
+
     def written_words(self, run: int) -> tuple[int, int, int, int] | None:
         """What run number `run` left to be checked: its address, number of words, mask and first word."""
         return None
@@ -84,12 +88,12 @@ def tile_code(stream: Stream) -> Code:
 class GlobalStream(Backend):
     """Paths GLOBAL, GLOBAL_L2 and READONLY: blocks take the tiles of a footprint in global memory one after the other.
 
-    What was read is summed up and compared; what was written or copied is read back after each run, and inverted, so
-    that no run can pass for having written what the one before it left.
+    What was read is summed up and compared. What the last run wrote or copied is read back; other words were there
+    before it.
 
     A run that writes is timed until the L2 has the words: those that the L2 keeps are not in DRAM by then. But each run
-    finds the L2 as full of unwritten words as it leaves it (of the run before it, or of what inverted them), and has to
-    have those written first. Over a footprint of several times the L2, as much goes to DRAM in a run as the run writes.
+    finds the L2 as full of unwritten words as it leaves it, and has to have those written first. Over a footprint of
+    several times the L2, as much goes to DRAM in a run as the run writes.
     """
 
     shared = 0
@@ -113,7 +117,10 @@ class GlobalStream(Backend):
         if stream.transfer is Transfer.READ:
             sums = _sums_of_tiles(tile // 4, tiles, stream.blocks_per_wave, salt(_SOURCE_RUN))
             self._sums = np.tile(sums * np.uint64(stream.passes & _LOW_32) & np.uint64(_LOW_32), stream.waves)
-        else:
+
+    def spoil(self) -> None:
+        """WRITE and COPY."""
+        if self._stream.transfer is not Transfer.READ:
             self._launch("write_words", self._target, _LOW_32, salt(_UNWRITTEN_RUN))
 
     def arguments(self, reports: int, run: int) -> list[int]:
