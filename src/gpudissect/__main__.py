@@ -16,7 +16,7 @@ def main() -> int:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: os._exit(INTERRUPTED))  # imports may lose an exception
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin, and matrices are small here
-    gc.set_threshold(100_000)  # traces are many and make no cycles: collections took a tenth of a survey's time
+    gc.set_threshold(100_000)  # traces are many and make no cycles: collections took 8 % of a replay
     from gpudissect.child_processes import remove_children
     from gpudissect.cli.app import main as run
     from gpudissect.interrupts import stop_requested

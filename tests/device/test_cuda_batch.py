@@ -25,6 +25,13 @@ def test_info():
     assert info.launch_methods == tuple(LaunchMethod)
 
 
+def test_a_batch_waits_for_what_an_interrupted_one_left():
+    context, log = FakeContext(), []
+    context.wait = lambda *_: log.append(len(context.launches))
+    fake_gpu(context).run([CHASE])
+    assert log[0] == 0 < len(context.launches)
+
+
 @pytest.mark.parametrize(("major", "lacking"), [(6, {"cluster", "tma", "code"}), (8, {"cluster", "tma"})])
 def test_older_gpus_lack_paths(major, lacking):
     context = FakeContext()

@@ -32,7 +32,7 @@ PROPERTIES |= {"clock_rate": 1_980_000, "memory_clock_rate": 3_200_000, "global_
 
 
 class FakeKernel:
-    driver_handle = 11
+    function = 5
 
     def __init__(self, name, macros):
         self.name, self.macros = name, macros

@@ -42,9 +42,6 @@ class FakeDriver:
     def cuDriverGetVersion(self):
         return OK, 13000
 
-    def cuKernelGetFunction(self, kernel):
-        return OK, KERNEL
-
     def cuStreamCreate(self, flags):
         assert flags == 1, "one that does not wait for the default stream"
         status = self._log("create")

@@ -129,12 +129,12 @@ class CudaContext:
     def download(self, address: int, size: int) -> NDArray[np.uint8]:
         """Copy from the device, after everything queued before."""
         data = np.empty(size, np.uint8)
-        self._queue("a copy from the GPU", self.driver.cuMemcpyDtoHAsync, data.ctypes.data, address, size)
+        self.copy_to_host(data.ctypes.data, address, size)
         self.wait(_COPY_TIMEOUT_S)
         return data
 
     def copy_to_host(self, target: int, source: int, size: int) -> None:
-        """Queue a copy into page-locked memory of the host."""
+        """Queue a copy into memory of the host; only into page-locked memory it does not wait."""
         self._queue("a copy from the GPU", self.driver.cuMemcpyDtoHAsync, target, source, size)
 
     def _queue(self, what: str, call: Callable[..., Any], *arguments: int) -> None:
@@ -201,7 +201,7 @@ class CudaContext:
         if cluster > 1:
             self._launch_clusters(kernel, _configuration(grid, block, shared, cluster), *arguments)
             return
-        count = len(arguments)  # cuda.core takes four times as long
+        count = len(arguments)  # cuda.core checks and converts more
         values = (ctypes.c_uint64 * count)(*arguments)
         start = ctypes.addressof(values)
         pointers = (ctypes.c_void_p * count)(*range(start, start + ctypes.sizeof(values), 8))
@@ -248,7 +248,7 @@ class CudaContext:
         self.check(status, "a kernel failed", KernelFailed)
 
     def _finish_queued(self) -> None:
-        """Wait for what is queued: what maps memory invalidates the TLBs, under a chase that runs meanwhile."""
+        """Wait for what is queued: what maps memory may invalidate the TLBs, under a chase that runs meanwhile."""
         self.wait(_QUEUED_TIMEOUT_S)
 
     def mark(self) -> Any:
@@ -293,11 +293,9 @@ class CudaContext:
 
 @cache
 def _configuration(grid: tuple[int, int], block: int, shared: int, cluster: int) -> Any:
-    """Launch configuration of `grid` blocks of `block` threads. (With clusters, cuda.core counts a grid in these.)"""
+    """Launch configuration of `grid` blocks of `block` threads in clusters, in which cuda.core counts a grid."""
     from cuda.core import LaunchConfig
 
-    if cluster == 1:
-        return LaunchConfig(grid=grid, block=block, shmem_size=shared)
     return LaunchConfig(grid=(grid[0] // cluster, grid[1]), cluster=cluster, block=block, shmem_size=shared)
 
 
@@ -309,7 +307,8 @@ class Kernel:
         self.handle = handle
         self._context = context
         self._attributes: dict[Any, int] = {}
-        status, self.function = context.driver.cuKernelGetFunction(self.driver_handle)  # loads its code
+        self._driver_handle = context.driver.CUkernel(int(handle.handle))
+        status, self.function = context.driver.cuKernelGetFunction(self._driver_handle)  # loads its code
         context.check(status, "its code could not be loaded", KernelFailed)
         self._configured, self._preferred = (-1, -1), -1  # bytes and percent; what the driver prefers
 
@@ -321,7 +320,7 @@ class Kernel:
         self._set(names.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
         preferred = names.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
         self._set(preferred, carveout)
-        status, value = self._context.driver.cuKernelGetAttribute(preferred, self.driver_handle, self._context.index)
+        status, value = self._context.driver.cuKernelGetAttribute(preferred, self._driver_handle, self._context.index)
         self._context.check(status, f"kernel {self.name} does not report {preferred.name}", KernelFailed)
         self._configured, self._preferred = (shared, carveout), int(value)
         return self._preferred
@@ -330,15 +329,12 @@ class Kernel:
         """Allow clusters of more than 8 blocks, which not every GPU that has clusters takes (CUDA: non-portable)."""
         self._set(self._context.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
 
-    @property
-    def driver_handle(self) -> Any:
-        """The kernel as ``cuda.bindings.driver`` takes it."""
-        return self._context.driver.CUkernel(int(self.handle.handle))
-
     def _set(self, attribute: Any, value: int) -> None:
         if self._attributes.get(attribute) == value:
             return
-        (status,) = self._context.driver.cuKernelSetAttribute(attribute, value, self.driver_handle, self._context.index)
+        (status,) = self._context.driver.cuKernelSetAttribute(
+            attribute, value, self._driver_handle, self._context.index
+        )
         self._context.check(status, f"kernel {self.name} did not take {attribute.name} = {value}", KernelFailed)
         self._attributes[attribute] = value
 

@@ -124,6 +124,7 @@ class CudaGpu(Device):
         codes = list(codes_of(batch, self._context.capability))
         self._precompiler.start(codes)
         self._context.activate()
+        self._run_checked(self._context.wait, _DRAIN_S)  # for what an interrupted batch left on its way
         runners: dict[Runner, list[int]] = {}
         others: list[int] = []
         for index, workload in enumerate(batch):

@@ -136,8 +136,7 @@ class LaunchRunner:
                 self._check(status, "an empty kernel did not start")
 
     def _function(self, name: str) -> Any:
-        kernel = self.context.kernel("launch.cu", name).driver_handle
-        return self._call("kernel", self.context.driver.cuKernelGetFunction, kernel)
+        return self.context.kernel("launch.cu", name).function
 
     def _call(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
         """Call the driver; what it returns besides the status. Raises `KernelFailed`."""
