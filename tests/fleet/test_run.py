@@ -67,6 +67,24 @@ def test_a_lost_worker_costs_the_cards_that_it_alone_reaches(cluster):
     assert json.loads(ended["kept"].content)["device"]["spec"] == "sim:gtx980" and not ended["kept"].problem
 
 
+def test_a_result_lost_with_its_worker_is_measured_again(cluster, monkeypatch):
+    wait, lost = distributed.wait, []
+
+    def kill_the_holder(futures, **options):
+        wait(futures, return_when="FIRST_COMPLETED")
+        if not lost:
+            lost.append(futures[0].key)
+            (holder,) = client.who_has(futures)[futures[0].key]
+            os.kill(client.run(os.getpid, workers=[holder])[holder], signal.SIGKILL)
+            wait_until(lambda: futures[0].status != "finished")
+
+    with distributed.Client(cluster) as client:
+        batches = [[Card("one", "sim:gtx980")]]
+        monkeypatch.setattr(distributed, "wait", kill_the_holder)
+        (one,) = measure_cards(client, lambda: batches.pop() if batches else None, SHORT, 100.0)
+    assert lost and one.content is not None and not one.problem
+
+
 def test_resuming_measures_what_could_not_be_stored(tmp_path, cluster):
     def block_second(done, total, card):
         if card.endswith("0"):

@@ -166,7 +166,7 @@ def measure_cards(
         is_up = client.status == "running"
         left = set(client.nthreads()) if is_up else set()
         for future, card in list(waiting.items()):
-            if future.status != "pending":
+            if future.done():  # not where its worker was lost with the result: another one repeats it
                 yield _outcome(future, card)
             elif not is_up or (card.workers and left.isdisjoint(card.workers)):
                 future.cancel()
@@ -182,8 +182,8 @@ def _workers_with_gpus(dask_scheduler: Any) -> list[str]:
 
 
 def _outcome(future: Any, card: Card) -> Measured:
-    if future.status != "finished":
-        error = future.exception() if future.status == "error" else "its worker was lost"
+    try:
+        content, problem = future.result()
+    except Exception as error:  # whatever ended the task
         return Measured(card, None, shorten_message(f"it was not measured: {error}"))
-    content, problem = future.result()
     return Measured(card, content, problem)
