@@ -4,6 +4,7 @@ import pytest
 
 pytestmark = pytest.mark.browser
 PAGES = ("h200", "gtx980", "hide")
+MAX_FOLLOWED = 50  # links of a page, spread over it
 OPEN_ALL = "document.querySelectorAll('details').forEach(each => each.open = true)"
 WALK = """async () => {
   document.documentElement.style.scrollBehavior = 'auto';
@@ -14,8 +15,7 @@ WALK = """async () => {
 }"""
 
 
-@pytest.mark.parametrize("mode", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 800, 375])
+@pytest.mark.parametrize(("width", "mode"), [(1280, "light"), (1280, "dark"), (800, "light"), (375, "light")])
 @pytest.mark.parametrize("name", [*PAGES, "explanation"])
 def test_no_message_no_request_no_horizontal_scrolling(opened, name, width, mode):
     page = opened(name, width, mode)
@@ -70,7 +70,8 @@ def test_evidence_links_lead_to_plots(opened, name):
     page = opened(name)
     links = page.tab.evaluate("[...document.querySelectorAll('.evidence a')].map(each => each.getAttribute('href'))")
     assert links
-    for href in dict.fromkeys(links):
+    different = list(dict.fromkeys(links))
+    for href in different[:: -(-len(different) // MAX_FOLLOWED)]:
         page.tab.evaluate("href => { location.hash = ''; location.hash = href; }", href)
         page.tab.wait_for_function(
             """href => { const box = document.querySelector(href).getBoundingClientRect();
