@@ -34,6 +34,17 @@ def test_of_2000_healthy_cards_at_most_one_is_out(model):
     assert sum(len(report(fleet(model, 500, seed)).out) for seed in range(4)) <= 1
 
 
+def test_of_1000_healthy_cards_with_two_runs_none_is_out(model):
+    for seed in range(2):
+        runs = [
+            replace(run, time=f"2026-01-0{day}", file=f"{day}/{run.file}")
+            for day in (1, 2)
+            for run in fleet(model, 500, 10 * seed + day, spread=0.005)
+        ]
+        found = report(runs)
+        assert len(found.cards) == 500 and all(len(card.files) == 2 for card in found.cards) and not found.out
+
+
 def test_a_sentence_names_card_value_siblings_and_settings(model):
     (card,) = report(fleet(model, 64, 3, {9: {DRAM: -0.09}})).out
     text = sentence(card)
@@ -114,7 +125,7 @@ def test_a_later_run_of_other_values_hides_no_fault(model):
 
 def test_readings_in_other_units_are_not_compared():
     cards = readings([4.6] * 6)
-    cards[3] = replace(cards[3], readings={DRAM: replace(cards[3].readings[DRAM], value=9.0, unit="B/cycle")})
+    cards[3] = replace(cards[3], readings={DRAM: cards[3].readings[DRAM]._replace(value=9.0, unit="B/cycle")})
     assert not report(cards).out
 
 

@@ -6,13 +6,16 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from sys import intern
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
 from gpudissect.child_processes import usable_cores
 from gpudissect.errors import UsageError
+from gpudissect.fleet.fingerprint import letters_of
 from gpudissect.results.compare import MIN_CONFIDENCE, Key
 from gpudissect.results.files import load, load_part
 from gpudissect.results.model import (
@@ -32,10 +35,13 @@ from gpudissect.results.model import (
 from gpudissect.trace import OTHER_PROCESSES
 
 MIN_PARALLEL_FILES = 64
+MIN_CHUNK, MAX_CHUNK = 16, 128  # files that a process reads before it returns their runs, which share their texts
+CHUNKS_PER_CORE = 8
 MAX_FILES = 100_000
 MAX_VALUE = 1e30  # of a reading; no GPU comes near it
 UNITS = ("B/s", "ops/s", "B/cycle", "ops/cycle", "cycles")
 ATTRIBUTES = ("bandwidth", "rate", "latency")  # of which cards of one model differ
+PARTITION_BY_SM = ("l2", "partition_by_sm")
 
 
 class PartOfFinding(Record):
@@ -62,9 +68,8 @@ class PartOfResult(Record):
     code: str = ""
 
 
-@dataclass(frozen=True)
-class Reading:
-    """A measured value with the half width of its bracket, in `unit`."""
+class Reading(NamedTuple):
+    """A measured value with the half width of its bracket, in `unit`. A tuple: a fleet has millions of them."""
 
     value: float
     error: float
@@ -83,6 +88,7 @@ class Run:
         time: start of the measurement, ISO 8601; empty if not known.
         readings: by element and attribute.
         facts: what driver and clock state, by name.
+        partitions: the L2 partition near each SM, as of `fingerprint.letters_of`; empty if not measured.
 
     """
 
@@ -93,6 +99,7 @@ class Run:
     time: str
     readings: Mapping[Key, Reading] = field(repr=False)
     facts: Mapping[str, str]
+    partitions: str = ""
 
 
 def read_folder(folder: Path) -> tuple[list[Run], list[str]]:
@@ -123,8 +130,10 @@ def _read_all(files: Sequence[Path]) -> Iterator[Run | str]:
     if len(files) < MIN_PARALLEL_FILES:
         yield from map(_read, files)
         return
-    with ProcessPoolExecutor(usable_cores()) as workers:
-        yield from workers.map(_read, files, chunksize=16)
+    cores = usable_cores()
+    chunk = min(max(MIN_CHUNK, len(files) // (CHUNKS_PER_CORE * cores)), MAX_CHUNK)
+    with ProcessPoolExecutor(cores) as workers:
+        yield from workers.map(_read, files, chunksize=chunk)
 
 
 def _read(file: Path) -> Run | str:
@@ -144,7 +153,8 @@ def run_of(result: Result | PartOfResult, file: str) -> Run:
     readings = dict(_readings(result.findings))
     command = command_of({each.element for each in result.findings} or set(result.options.elements or ()))
     group = (result.device.name, result.device.origin.value, command, *quick, *settings)
-    return Run(file, card or file, label, group, origin.time or "", readings, dict(_facts(result)))
+    partitions = _partitions(result.findings, result.device.sm_count)
+    return Run(file, card or file, label, group, origin.time or "", readings, dict(_facts(result)), partitions)
 
 
 def _readings(findings: Iterable[Finding | PartOfFinding]) -> Iterator[tuple[Key, Reading]]:
@@ -155,7 +165,21 @@ def _readings(findings: Iterable[Finding | PartOfFinding]) -> Iterator[tuple[Key
         if not 0 < each.value < MAX_VALUE:
             continue
         low, high = (each.value if end is None else end for end in (each.low, each.high))
-        yield (each.element, each.attribute), Reading(float(each.value), (high - low) / 2, each.unit)
+        yield _key(each.element, each.attribute), Reading(float(each.value), (high - low) / 2, intern(each.unit))
+
+
+@lru_cache(maxsize=4096)
+def _key(element: str, attribute: str) -> Key:
+    """One object for each value: what readings share is stored and sent once."""
+    return intern(element), intern(attribute)
+
+
+def _partitions(findings: Iterable[Finding | PartOfFinding], sms: int) -> str:
+    """The L2 partition near each SM; empty if there is no such finding of all SMs."""
+    for each in findings:
+        if (each.element, each.attribute) == PARTITION_BY_SM and isinstance(each.value, tuple):
+            return letters_of(each.value) if len(each.value) == sms else ""
+    return ""
 
 
 def _facts(result: Result | PartOfResult) -> Iterator[tuple[str, str]]:

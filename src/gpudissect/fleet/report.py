@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 import numpy as np
 
-from gpudissect.fleet.infer_outliers import PRIOR_LATENCY_SPREAD, PRIOR_SPREAD, deviations
+from gpudissect.fleet.fingerprint import has_changed, identity
+from gpudissect.fleet.infer_outliers import MIN_EXACT_CARDS, PRIOR_LATENCY_SPREAD, PRIOR_SPREAD, deviations
 from gpudissect.fleet.readings import Reading, Run
 from gpudissect.results.compare import MAX_CLOCK_RATIO, Key
 
@@ -19,6 +21,7 @@ SETTINGS = ("SM clock", "SM clock setting", "memory clock", "power limit", "driv
 MAX_RATIO = {"SM clock": MAX_CLOCK_RATIO, "memory size": 1.01}  # of numbers that count as equal
 MIN_CARDS_FOR_A_MAJORITY = 3
 NO_FACT = "none"
+FINGERPRINT = "fingerprint of L2 partitions"  # name of a difference
 MAX_COPIES = 8  # runs before one with which it is compared: copies of a file have its time
 HEALTH = ("read_bandwidth", "write_bandwidth", "copy_bandwidth", "gpu_rate")
 HEALTH_LATENCIES = ("l2", "dram")
@@ -26,9 +29,10 @@ HEALTH_SHARE = 0.8  # of the false alarms; the other values share the rest
 MIN_HEALTH_DEVIATION, MIN_DEVIATION = 0.02, 0.05  # relative; smaller deviations are reported of no card
 SIBLINGS_SHOWN = (5.0, 95.0)  # percentiles of their range
 MIN_CARDS_FOR_PERCENTILES = 20
+ROUNDING = 1e-6  # relative
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Deviation:
     """A value of a card against others.
 
@@ -74,6 +78,7 @@ class CardReport:
         changes: facts that differ from those of the run before.
         usual_settings: whether there are enough siblings to know the usual settings, and this card has them.
         health: the values that operators look at, whether they deviate or not.
+        partitions: the last known map of `fingerprint.letters_of`; empty if there is none.
 
     """
 
@@ -87,6 +92,7 @@ class CardReport:
     changes: tuple[Difference, ...]
     usual_settings: bool
     health: tuple[Deviation, ...]
+    partitions: str = ""
 
     @property
     def is_out(self) -> bool:
@@ -125,7 +131,7 @@ def report(runs: Sequence[Run], unreadable: Sequence[str] = ()) -> FleetReport:
         by_group[run.group][run.card].append(run)
     groups, cards = list[Group](), list[CardReport]()
     for number, (name, by_card) in enumerate(sorted(by_group.items())):
-        histories = [_without_copies(sorted(each, key=lambda run: (run.time, run.file))) for each in by_card.values()]
+        histories = [without_copies(sorted(each, key=lambda run: (run.time, run.file))) for each in by_card.values()]
         last = [_latest(each) for each in histories]
         tests = 2 if any(len(each) > 1 for each in histories) else 1  # also against earlier runs
         keys = _shared(last)
@@ -133,21 +139,20 @@ def report(runs: Sequence[Run], unreadable: Sequence[str] = ()) -> FleetReport:
         compared, usual = _among_siblings(last, keys, tests), _usual(last)
         for history, one, values in zip(histories, last, compared, strict=True):
             files = tuple(run.file for run in history)
-            different = _differences(one.facts, usual)
-            changes = _differences(one.facts, history[-2].facts) if len(history) > 1 else ()
+            different = differences(one.facts, usual)
             has_usual = all(name in usual for name in SETTINGS if name in one.facts) and not any(
                 each.name in SETTINGS for each in different
             )
             deviating = _sorted(each for each, is_out in values if is_out)
-            health = tuple(each for each, _ in values if _is_health((each.element, each.attribute)))
-            drifts = _sorted(_drifts(history, one, tests))
-            rest = (different, changes, bool(usual) and has_usual, health)
-            cards.append(CardReport(one.card, one.label, number, files, deviating, drifts, *rest))
+            health = tuple(each for each, _ in values if is_health((each.element, each.attribute)))
+            drifting = _sorted(drifts(history, one, tests))
+            rest = (different, changes(history), bool(usual) and has_usual, health, one.partitions)
+            cards.append(CardReport(one.card, one.label, number, files, deviating, drifting, *rest))
     cards.sort(key=lambda card: (not card.is_out, _least_chance(card), card.label, card.card))
     return FleetReport(tuple(groups), tuple(cards), len(runs), tuple(unreadable))
 
 
-def _without_copies(history: Sequence[Run]) -> list[Run]:
+def without_copies(history: Sequence[Run]) -> list[Run]:
     """Runs in their order, those once of which there are several files."""
     found = list[Run]()
     for run in history:
@@ -158,7 +163,13 @@ def _without_copies(history: Sequence[Run]) -> list[Run]:
 
 def _latest(history: Sequence[Run]) -> Run:
     """The last run, with values that only earlier ones have: a partial run hides nothing."""
-    return replace(history[-1], readings={key: value for run in history for key, value in run.readings.items()})
+    readings = {key: value for run in history for key, value in run.readings.items()}
+    return replace(history[-1], readings=readings, partitions=last_partitions(history))
+
+
+def last_partitions(history: Sequence[Run]) -> str:
+    """The map of the last run that has one; empty if none has."""
+    return next((run.partitions for run in reversed(history) if run.partitions), "")
 
 
 def _least_chance(card: CardReport) -> float:
@@ -171,57 +182,76 @@ def _sorted(found: Iterable[Deviation]) -> tuple[Deviation, ...]:
 
 def _shared(runs: Sequence[Run]) -> list[Key]:
     """Values that at least half of the cards have, at least two."""
-    counts = Counter(key for run in runs for key in run.readings)
+    counts = Counter[Key]()
+    for keys, count in Counter(tuple(run.readings) for run in runs).items():
+        counts.update(dict.fromkeys(keys, count))
     return [key for key, count in counts.items() if count >= max(2, len(runs) / 2)]
 
 
-def _is_health(key: Key) -> bool:
+def is_health(key: Key) -> bool:
     """Whether a value is one that operators look at: bandwidths, rates of the whole GPU, and latencies of memory."""
     element, attribute = key
     return attribute in HEALTH or (element in HEALTH_LATENCIES and attribute.endswith("latency"))
 
 
 def _among_siblings(runs: Sequence[Run], keys: Sequence[Key], tests: int) -> list[list[tuple[Deviation, bool]]]:
-    """Each value of each run against all others, and whether it is out."""
+    """Each value of each run against all others, and whether it is out: health values, and those that are out."""
     compared: list[list[tuple[Deviation, bool]]] = [[] for _ in runs]
     for key in keys:
-        units = Counter(run.readings[key].unit for run in runs if key in run.readings)
-        unit = units.most_common(1)[0][0]
-        having = [n for n, run in enumerate(runs) if key in run.readings and run.readings[key].unit == unit]
+        having = [(n, reading) for n, run in enumerate(runs) if (reading := run.readings.get(key)) is not None]
+        unit = Counter(reading.unit for _, reading in having).most_common(1)[0][0]
+        having = [(n, reading) for n, reading in having if reading.unit == unit]
         if len(having) > 1:
-            readings = [runs[number].readings[key] for number in having]
-            for number, one in zip(having, _compared(key, readings, keys, tests), strict=True):
-                compared[number].append(one)
+            for place, deviation, is_out in _compared(key, [reading for _, reading in having], keys, tests):
+                compared[having[place][0]].append((deviation, is_out))
     return compared
 
 
-def _drifts(history: Sequence[Run], last: Run, tests: int) -> Iterator[Deviation]:
+def drifts(history: Sequence[Run], last: Run, tests: int) -> Iterator[Deviation]:
     """Deviations of the last reading of each value of a card from its earlier ones, in the same unit."""
+    if len(history) < 2:
+        return
     series = {
-        key: [run.readings[key] for run in history if key in run.readings and run.readings[key].unit == latest.unit]
+        key: [reading for run in history if (reading := run.readings.get(key)) and reading.unit == latest.unit]
         for key, latest in last.readings.items()
     }
     keys = [key for key, readings in series.items() if len(readings) > 1]
     for key in keys:
-        *_, (deviation, is_out) = _compared(key, series[key], keys, tests)
-        if is_out:
-            yield deviation
+        if _may_drift(series[key], _least_deviation(key)):
+            compared = _compared(key, series[key], keys, tests)
+            yield from (each for place, each, is_out in compared if is_out and place == len(series[key]) - 1)
 
 
-def _compared(key: Key, readings: Sequence[Reading], keys: Sequence[Key], tests: int) -> list[tuple[Deviation, bool]]:
-    """Readings of one of the values `keys`, each against the others, and whether it is out if it has so many tests."""
-    alike = sum(_is_health(each) is _is_health(key) for each in keys)
-    share, least = (HEALTH_SHARE, MIN_HEALTH_DEVIATION) if _is_health(key) else (1 - HEALTH_SHARE, MIN_DEVIATION)
-    values, errors = (np.array([getattr(each, name) for each in readings]) for name in ("value", "error"))
+def _may_drift(readings: Sequence[Reading], least: float) -> bool:
+    """Whether the last reading is at least so far from the median of the others: a quick test before the exact one."""
+    if len(readings) >= MIN_EXACT_CARDS:
+        return True
+    centre = median(each.value for each in readings[:-1])
+    return abs(readings[-1].value - centre) >= (1 - ROUNDING) * least * centre
+
+
+def _least_deviation(key: Key) -> float:
+    return MIN_HEALTH_DEVIATION if is_health(key) else MIN_DEVIATION
+
+
+def _compared(
+    key: Key, readings: Sequence[Reading], keys: Sequence[Key], tests: int
+) -> Iterator[tuple[int, Deviation, bool]]:
+    """Readings of one of the values `keys`, each against the others: place, deviation, and whether it is out.
+
+    Each card has so many `tests` of each value. Of a value that is no health value only readings that are out.
+    """
+    for_health = is_health(key)
+    alike = sum(is_health(each) is for_health for each in keys)
+    share = HEALTH_SHARE if for_health else 1 - HEALTH_SHARE
+    values, errors = np.array([each.value for each in readings]), np.array([each.error for each in readings])
     unit, usual = readings[0].unit, _range(values)
     found = deviations(values, errors, PRIOR_LATENCY_SPREAD if unit == "cycles" else PRIOR_SPREAD)
-    rows = zip(values.tolist(), found.relative.tolist(), found.chance.tolist(), strict=True)
-    out = found.is_out(tests * alike / share, least).tolist()
-    compared = []
-    for place, (value, relative, chance) in enumerate(rows):
-        low, high = _range(np.delete(values, place)) if out[place] else usual
-        compared.append((Deviation(*key, unit, value, low, high, relative, chance), out[place]))
-    return compared
+    is_out = found.is_out(tests * alike / share, _least_deviation(key))
+    for place in range(values.size) if for_health else np.flatnonzero(is_out).tolist():
+        low, high = _range(np.delete(values, place)) if is_out[place] else usual
+        numbers = (float(each[place]) for each in (found.relative, found.chance))
+        yield place, Deviation(*key, unit, readings[place].value, low, high, *numbers), bool(is_out[place])
 
 
 def _range(values: np.ndarray) -> tuple[float, float]:
@@ -244,7 +274,19 @@ def _usual(runs: Sequence[Run]) -> dict[str, str]:
     return found
 
 
-def _differences(facts: Mapping[str, str], others: Mapping[str, str]) -> tuple[Difference, ...]:
+def changes(history: Sequence[Run]) -> tuple[Difference, ...]:
+    """Facts of the last run that differ from those of the run before, and its fingerprint from the last one known."""
+    if len(history) < 2:
+        return ()
+    before, last = history[-2], history[-1]
+    found = differences(last.facts, dict.fromkeys(last.facts, NO_FACT) | dict(before.facts))
+    known = last_partitions(history[:-1])
+    if has_changed(known, last.partitions):
+        found += (Difference(FINGERPRINT, identity(last.partitions), identity(known)),)
+    return found
+
+
+def differences(facts: Mapping[str, str], others: Mapping[str, str]) -> tuple[Difference, ...]:
     """Facts that differ from the same ones of others."""
     pairs = ((name, facts.get(name, NO_FACT), value) for name, value in others.items())
     return tuple(Difference(*each) for each in pairs if not _same(*each))
