@@ -171,3 +171,64 @@ def test_columns_in_which_a_card_is_out_come_first(folder):
     main(["fleet", "report", str(folder), "--html", str(file)])
     columns = re.findall('<th scope="col">([^<]*)</th>', file.read_text(encoding="utf-8"))
     assert columns[:3] == ["card", "", "Device memory: read bandwidth"]
+
+
+@pytest.fixture
+def history(folder):
+    """Three runs of each card; the DRAM of one is 30 % slow in the last run, and the map of another one changes."""
+    for file in list((folder / "node0").glob("*.json")) + list((folder / "node1").glob("*.json")):
+        card = json.loads(file.read_text(encoding="utf-8"))
+        sm_map = {"element": "l2", "attribute": "partition_by_sm", "status": "found", "value": [0, 0, 1] * 44}
+        moved = sm_map | {"value": [0, 1, 1] * 44}
+        card["device"]["sm_count"] = 132
+        for day in range(1, 4):
+            card["provenance"]["time"] = f"2026-11-0{day}T10:00:00+00:00"
+            copy = json.loads(json.dumps(card))
+            for each in copy["findings"] if file.stem == "5" and day < 3 else ():
+                if each["unit"] == "B/s" and each["status"] == "found" and isinstance(each["value"], float):
+                    each |= {name: each[name] / 0.7 for name in ("value", "low", "high")}
+            copy["findings"].append(moved if file.stem == "9" and day == 3 else sm_map)
+            (folder / f"run-{day}").mkdir(exist_ok=True)
+            (folder / f"run-{day}" / file.name).write_text(json.dumps(copy), encoding="utf-8")
+        file.unlink()
+    return folder
+
+
+def test_a_changed_map_is_reported_and_not_out(history, capsys):
+    assert main(["fleet", "report", str(history)]) == 4
+    summary, *lines = capsys.readouterr().out.splitlines()
+    assert "1 out" in summary and [line.split(" (")[0] for line in lines] == ["node0 cuda:5", "node1 cuda:1"]
+    assert "fingerprint of L2 partitions" in lines[1] and "earlier runs" in lines[0]
+
+
+def test_json_has_the_map_of_each_card_and_its_id(history, capsys):
+    main(["fleet", "report", str(history), "--json"])
+    cards = {each["card"]: each for each in json.loads(capsys.readouterr().out)["cards"]}
+    first, changed = cards["GPU-00000000"], cards["GPU-00000009"]
+    assert first["partitions"] == "aab" * 44 and changed["partitions"] == "abb" * 44
+    assert re.fullmatch("[0-9a-f]{8}", first["fingerprint"]) and first["fingerprint"] != changed["fingerprint"]
+
+
+@pytest.mark.parametrize(("name", "code"), [("node0 cuda:5", 4), ("GPU-00000004", 0), ("GPU-00000009", 0)])
+def test_one_card_over_its_runs(history, capsys, name, code):
+    assert main(["fleet", "report", str(history), "--card", name]) == code
+    title, *rows = capsys.readouterr().out.splitlines()
+    assert name in title and sum(line.startswith("2026-11-0") and ".json" in line for line in rows) == 3
+    assert any("drift" in line and "-30.0%" in line for line in rows) is (code == 4)
+    assert any("earlier runs" in line for line in rows) is (code == 4)
+    assert any("fingerprint" in line for line in rows) is name.endswith("9")
+
+
+def test_one_card_as_json(history, capsys):
+    assert main(["fleet", "report", str(history), "--card", "GPU-00000005", "--json"]) == 4
+    content = json.loads(capsys.readouterr().out)
+    (found,) = content["histories"]
+    assert content["schema"] == "gpudissect-fleet-history/1" and found["label"] == "node0 cuda:5"
+    assert [any(value["is_drift"] for value in run["values"]) for run in found["runs"]] == [False, False, True]
+    assert all(len(run["fingerprint"]) == 8 for run in found["runs"])
+
+
+@pytest.mark.parametrize("options", [("--card", "node"), ("--card", "GPU-1"), ("--card", "GPU-0", "--html", "a.html")])
+def test_a_card_that_cannot_be_shown(history, capsys, options):
+    assert main(["fleet", "report", str(history), *options]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

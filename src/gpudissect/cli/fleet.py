@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
@@ -21,6 +23,9 @@ from gpudissect.cli.console import (
 )
 from gpudissect.cli.results import write_file
 from gpudissect.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpudissect.fleet.history import History
 
 MAX_LISTED = 20  # unreadable files
 MAX_CARDS = 100_000
@@ -103,6 +108,10 @@ def run(
 def report(
     folder: Annotated[Path, Argument(metavar="DIR", help="Folder of result files, as written by discover -o.")],
     html: Annotated[Path | None, Option(metavar="FILE", help="Write an HTML page with one row a card.")] = None,
+    card: Annotated[
+        str | None,
+        Option(metavar="CARD", help="Show all runs of one card: the beginning of its UUID, or of 'host device'."),
+    ] = None,
     as_json: Annotated[bool, Option("--json", help="Print the report as JSON.")] = False,
     prometheus: Annotated[
         Path | None, Option(metavar="FILE", help="Write metrics for the text file collector of Prometheus.")
@@ -110,15 +119,20 @@ def report(
 ) -> int:
     """Report which cards differ from their siblings, or from their own earlier runs.
 
-    Only cards of one model, measured with the same settings, are compared; no reference values are needed. Exit codes:
-    0 no card is out, 4 a card is out.
+    Only cards of one model, measured with the same settings, are compared; no reference values are needed. With
+    --card: its health values run by run, with the change against the median of the earlier runs. Exit codes: 0 no card
+    is out, 4 a card is out; with --card, 4 if that card is out.
     """
+    from gpudissect.fleet.fingerprint import identity
+    from gpudissect.fleet.history import find_cards, history
     from gpudissect.fleet.metrics import metrics
     from gpudissect.fleet.readings import read_folder
     from gpudissect.fleet.report import report as report_on
-    from gpudissect.fleet.sentences import sentence, summary
+    from gpudissect.fleet.sentences import has_other_fingerprint, sentence, summary
     from gpudissect.results.files import check_apart, check_names, check_writable
 
+    if card is not None and (html is not None or prometheus is not None):
+        raise UsageError("--html and --prometheus are of all cards: leave out --card")
     check_names(prometheus, html)
     if prometheus is not None and html is not None:
         check_apart(prometheus, [html])
@@ -132,17 +146,35 @@ def report(
         print_note(line)
     if len(unreadable) > MAX_LISTED:
         print_note(f"{len(unreadable) - MAX_LISTED} more files are no results")
+    if card is not None:
+        chosen, by_file = find_cards(found, card), {run.file: run for run in runs}
+        _print_histories([history(each, by_file) for each in chosen], as_json)
+        return PARTIAL if any(each.is_out for each in chosen) else DONE
     if prometheus is not None:
         write_file(prometheus, metrics(found, runs).encode())
     if html is not None:
         from gpudissect.views.page.fleet import fleet_page
 
-        write_file(html, fleet_page(found).encode())
+        write_file(html, fleet_page(found, runs).encode())
     if as_json:
-        cards = [asdict(each) | {"out": each.is_out} for each in found.cards]
+        cards = [asdict(each) | {"out": each.is_out, "fingerprint": identity(each.partitions)} for each in found.cards]
         content = {"schema": "gpudissect-fleet/1", "groups": [asdict(each) for each in found.groups], "cards": cards}
         print_json(json.dumps(content | {"runs": found.runs, "unreadable": found.unreadable}, indent=1))
     else:
-        for line in (*summary(found), *map(sentence, found.out)):
+        changed = [each for each in found.cards if has_other_fingerprint(each) and not each.is_out]
+        for line in (*summary(found), *map(sentence, (*found.out, *changed))):
             typer.echo(line)
     return PARTIAL if found.out else DONE
+
+
+def _print_histories(histories: Sequence[History], as_json: bool) -> None:
+    """Print the history of a card for each group of settings with which it was measured."""
+    from gpudissect.views.terminal.fleet_history import print_history
+    from gpudissect.views.terminal.layout import console
+
+    if as_json:
+        content = {"schema": "gpudissect-fleet-history/1", "histories": [asdict(each) for each in histories]}
+        print_json(json.dumps(content, indent=1))
+        return
+    for each in histories:
+        print_history(console(sys.stdout), each)

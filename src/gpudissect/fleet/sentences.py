@@ -1,11 +1,16 @@
-"""What is reported of a card that is out, in a sentence."""
+"""What is reported of a card, in a sentence: why it is out, or what changed."""
 
-from gpudissect.fleet.report import HARDWARE, CardReport, Deviation, FleetReport
-from gpudissect.printable import clean, counted
+from datetime import UTC, datetime
+
+from gpudissect.fleet.history import HistoryRun
+from gpudissect.fleet.report import FINGERPRINT, HARDWARE, CardReport, Deviation, Difference, FleetReport
+from gpudissect.printable import brief, clean, counted
 from gpudissect.results.folded import rounded, rounded_range
 from gpudissect.results.text import title_of, words
 
 MAX_DEVIATIONS = 3  # named of a card
+MAX_TIME_LENGTH = 32  # characters of a time that is none
+MEANING = "the GPU may have been replaced, or MIG or a mask enables other SMs"  # of another fingerprint
 
 
 def name_of(card: CardReport) -> str:
@@ -25,14 +30,45 @@ def sentence(card: CardReport) -> str:
     parts += [f"{each.name} {each.value}, of most siblings {each.others}" for each in explaining]
     if (hardware or card.deviations) and card.usual_settings:
         parts.append("clocks and settings as most siblings")
-    if card.drifts:
-        parts += [f"{each.name} {each.value}, in the run before {each.others}" for each in card.changes]
+    parts += [_change(each) for each in card.changes if card.drifts or each.name == FINGERPRINT]
     return clean(f"{name_of(card)}: {'; '.join(parts)}")
 
 
+def has_other_fingerprint(card: CardReport) -> bool:
+    """Whether the map of L2 partitions differs from that of the earlier runs."""
+    return any(each.name == FINGERPRINT for each in card.changes)
+
+
+def remarks_on(run: HistoryRun) -> list[str]:
+    """Values that drift in a run, and facts that changed since the run before."""
+    drifting = [_deviation(each, "earlier runs") for each in run.drifts[:MAX_DEVIATIONS]]
+    if (more := len(run.drifts) - MAX_DEVIATIONS) > 0:
+        drifting.append(counted(more, "more value"))
+    return [*drifting, *map(_change, run.changes)]
+
+
+def time_text(time: str) -> str:
+    """Date and minute of an ISO 8601 time in UTC; the text itself if it is none."""
+    try:
+        parsed = datetime.fromisoformat(time)
+        return f"{parsed.astimezone(UTC) if parsed.tzinfo else parsed:%Y-%m-%d %H:%M}"
+    except (ValueError, OverflowError):
+        return brief(time, MAX_TIME_LENGTH) or "time unknown"
+
+
 def is_slow(found: Deviation) -> bool:
-    """Whether a value is worse than usual: more cycles, or less of anything else."""
-    return (found.relative > 0) == (found.unit == "cycles")
+    """Whether a value is worse than usual."""
+    return is_slower(found.relative, found.unit)
+
+
+def is_slower(relative: float, unit: str) -> bool:
+    """Whether a deviation is for the worse: more cycles, or less of anything else."""
+    return (relative > 0) == (unit == "cycles")
+
+
+def _change(each: Difference) -> str:
+    text = f"{each.name} {each.value}, in the run before {each.others}"
+    return f"{text}: {MEANING}" if each.name == FINGERPRINT else text
 
 
 def _deviation(found: Deviation, others: str) -> str:

@@ -1,11 +1,14 @@
-"""A fleet on one page: which cards are out, and a heat map with one row a card."""
+"""A fleet on one page: which cards are out, a heat map with one row a card, fingerprints and histories."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from gpudissect.fleet.readings import Run
 from gpudissect.fleet.report import CardReport, Deviation, FleetReport
-from gpudissect.fleet.sentences import is_slow, name_of, sentence, summary
+from gpudissect.fleet.sentences import has_other_fingerprint, is_slow, name_of, sentence, summary
 from gpudissect.results.folded import rounded
 from gpudissect.results.text import title_of, words
+from gpudissect.views.page.fingerprint import fingerprints
+from gpudissect.views.page.fleet_history import histories
 from gpudissect.views.page.markup import Markup, document, table, tag
 
 MAX_CARDS = 2000  # of a group
@@ -16,9 +19,11 @@ _COLOPHON = (
 )
 
 
-def fleet_page(report: FleetReport) -> str:
-    """The page of a report: one HTML file that needs nothing else."""
+def fleet_page(report: FleetReport, runs: Sequence[Run]) -> str:
+    """The page of a report on these runs: one HTML file that needs nothing else."""
     out = [tag("li", sentence(card)) for card in report.out]
+    changed = [card for card in report.cards if has_other_fingerprint(card) and not card.is_out]
+    repaired = [tag("h2", "Cards that changed"), tag("ul", *(tag("li", sentence(card)) for card in changed))]
     unreadable = [tag("h2", "Files that are no results"), tag("ul", *(tag("li", line) for line in report.unreadable))]
     return document(
         f"Fleet: {len(report.out)} of {len(report.cards)} cards out",
@@ -27,7 +32,9 @@ def fleet_page(report: FleetReport) -> str:
             "main",
             tag("h2", "Cards that are out"),
             tag("ul", *out) if out else tag("p", "None."),
+            *(repaired if changed else ()),
             *_groups(report),
+            *histories(report, runs),
             *(unreadable if report.unreadable else ()),
         ),
         tag("footer", tag("p", _COLOPHON)),
@@ -45,6 +52,7 @@ def _groups(report: FleetReport) -> Iterator[Markup]:
         yield table(group.name[0], head, (_row(card, keys) for card in cards[:MAX_CARDS]))
         if len(cards) > MAX_CARDS:
             yield tag("p", f"and {len(cards) - MAX_CARDS} more cards")
+        yield fingerprints(group.name[0], cards[:MAX_CARDS])
 
 
 def _row(card: CardReport, keys: list[tuple[str, str]]) -> list[Markup | str]:
