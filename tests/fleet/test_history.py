@@ -1,14 +1,19 @@
 """The history of a card: changes against earlier runs, drifts, facts, and how a card is named."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from gpudissect.errors import UsageError
 from gpudissect.fleet.history import PLACE, find_cards, history
+from gpudissect.fleet.readings import run_of
 from gpudissect.fleet.report import report
 from gpudissect.fleet.sentences import remarks_on, time_text
+from gpudissect.results.files import load
 from tests.support.fleet import DRAM, over_time, readings
+
+H200 = Path(__file__).parents[2] / "docs" / "results" / "h200.json"
 
 
 def history_of(runs):
@@ -33,6 +38,16 @@ def test_a_drift_is_marked_in_its_run_only():
 def test_the_last_run_of_a_history_drifts_as_in_the_report():
     runs = over_time(readings([4.6, 4.61, 4.59, 3.2]))
     assert history_of(runs).runs[-1].drifts == report(runs).cards[0].drifts != ()
+
+
+def test_a_run_is_compared_with_the_last_100_before_it():
+    """150 runs at 4.6, then 120 at 3.2: drifts for as long as most of the 100 earlier runs were at 4.6."""
+    runs = over_time(readings([4.6] * 150 + [3.2] * 120))
+    runs = [replace(run, time=f"2026-{n:04d}") for n, run in enumerate(runs)]
+    found = history_of(runs)
+    drifting = [number for number, run in enumerate(found.runs) if run.drifts]
+    assert drifting[0] == 150 and 150 < drifting[-1] < 210 and not report(runs).out
+    assert found.runs[150].values[0].relative == pytest.approx(3.2 / 4.6 - 1) and not found.runs[-1].values[0].relative
 
 
 def test_facts_that_appear_change_or_vanish():
@@ -93,3 +108,12 @@ def test_a_card_measured_in_two_ways_has_two_histories():
 )
 def test_a_time_is_shown_in_utc(time, text):
     assert time_text(time) == text
+
+
+@pytest.mark.parametrize("numbers", [(1e-310, None, None), (1e31, None, None), (1.0, -1e308, 1e308), (1.0, 2.0, 0.5)])
+def test_numbers_that_no_gpu_has_are_no_readings(numbers):
+    result = load(H200)
+    (plain,) = (each for each in result.findings if (each.element, each.attribute) == DRAM)
+    extreme = plain.model_copy(update=dict(zip(("value", "low", "high"), numbers, strict=True)))
+    found = [run_of(result.model_copy(update={"findings": (each,)}), "a.json").readings for each in (plain, extreme)]
+    assert list(found[0]) == [DRAM] and not found[1]

@@ -174,6 +174,15 @@ def test_a_file_is_read_in_part_as_it_is_read_whole(tmp_path, name):
     assert run == run_of(load(file), str(file)) and run.readings and run.facts
 
 
+def test_many_files_are_read_as_few_are(tmp_path, monkeypatch):
+    for number in range(20):
+        (tmp_path / f"{number:02d}.json").symlink_to(H200)
+    (tmp_path / "damaged.json").write_text("{", encoding="utf-8")
+    few = read_folder(tmp_path)
+    monkeypatch.setattr("gpudissect.fleet.readings.MIN_PARALLEL_FILES", 1)
+    assert read_folder(tmp_path) == few and len(few[0]) == 20 and len(few[1]) == 1
+
+
 @pytest.mark.parametrize("old", ['"schema": "gpudissect/2"', '"confidence": 0.99'])
 def test_what_cannot_be_read_in_part_is_read_or_refused_whole(tmp_path, old):
     text = H200.read_text(encoding="utf-8")

@@ -9,7 +9,16 @@ from statistics import median
 from gpudissect.errors import UsageError
 from gpudissect.fleet.fingerprint import identity
 from gpudissect.fleet.readings import Run
-from gpudissect.fleet.report import CardReport, Deviation, Difference, FleetReport, changes, drifts, is_health
+from gpudissect.fleet.report import (
+    MAX_EARLIER_RUNS,
+    CardReport,
+    Deviation,
+    Difference,
+    FleetReport,
+    changes,
+    drifts,
+    is_health,
+)
 from gpudissect.printable import brief, quoted
 from gpudissect.results.compare import Key
 
@@ -87,9 +96,9 @@ class History:
 
 
 def history(card: CardReport, runs: Mapping[str, Run]) -> History:
-    """The history of a card of a report; `runs` by file. Each run is compared with those before it."""
+    """The history of a card of a report; `runs` by file. Each run is compared with up to 100 runs before it."""
     known = [runs[file] for file in card.files]
-    rows = tuple(_row(known[: number + 1]) for number in range(len(known)))
+    rows = tuple(_row(known[max(0, number - MAX_EARLIER_RUNS) : number + 1]) for number in range(len(known)))
     return History(card.card, card.label, known[-1].group, rows)
 
 

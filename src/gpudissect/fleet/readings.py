@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import zip_longest
 from pathlib import Path
 from sys import intern
 from typing import Literal, NamedTuple
@@ -37,8 +39,9 @@ from gpudissect.trace import OTHER_PROCESSES
 MIN_PARALLEL_FILES = 64
 MIN_CHUNK, MAX_CHUNK = 16, 128  # files that a process reads before it returns their runs, which share their texts
 CHUNKS_PER_CORE = 8
+FILES_AHEAD = 8  # of each process
 MAX_FILES = 100_000
-MAX_VALUE = 1e30  # of a reading; no GPU comes near it
+MIN_VALUE, MAX_VALUE = 1e-30, 1e30  # of a reading; no GPU comes near them
 UNITS = ("B/s", "ops/s", "B/cycle", "ops/cycle", "cycles")
 ATTRIBUTES = ("bandwidth", "rate", "latency")  # of which cards of one model differ
 PARTITION_BY_SM = ("l2", "partition_by_sm")
@@ -132,8 +135,32 @@ def _read_all(files: Sequence[Path]) -> Iterator[Run | str]:
         return
     cores = usable_cores()
     chunk = min(max(MIN_CHUNK, len(files) // (CHUNKS_PER_CORE * cores)), MAX_CHUNK)
+    chunks = [files[first : first + chunk] for first in range(0, len(files), chunk)]
     with ProcessPoolExecutor(cores) as workers:
-        yield from workers.map(_read, files, chunksize=chunk)
+        for runs in workers.map(_read_chunk, chunks):
+            yield from runs
+
+
+def _read_chunk(files: Sequence[Path]) -> list[Run | str]:
+    """Each file, while the disk reads the next ones."""
+    runs = list[Run | str]()
+    for file in files[:FILES_AHEAD]:
+        _read_ahead(file)
+    for file, later in zip_longest(files, files[FILES_AHEAD:]):
+        if later is not None:
+            _read_ahead(later)
+        runs.append(_read(file))
+    return runs
+
+
+def _read_ahead(file: Path) -> None:
+    """Ask the system for a file that is read soon; without effect where it cannot."""
+    with suppress(OSError, AttributeError):  # AttributeError: not Linux
+        number = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            os.posix_fadvise(number, 0, 0, os.POSIX_FADV_WILLNEED)
+        finally:
+            os.close(number)
 
 
 def _read(file: Path) -> Run | str:
@@ -162,9 +189,9 @@ def _readings(findings: Iterable[Finding | PartOfFinding]) -> Iterator[tuple[Key
         is_compared = each.unit in UNITS and each.attribute.rpartition("_")[2] in ATTRIBUTES
         if not is_compared or isinstance(each.value, str | tuple | None) or (each.confidence or 0) < MIN_CONFIDENCE:
             continue
-        if not 0 < each.value < MAX_VALUE:
-            continue
         low, high = (each.value if end is None else end for end in (each.low, each.high))
+        if not MIN_VALUE < each.value < MAX_VALUE or not 0 <= high - low < MAX_VALUE:
+            continue
         yield _key(each.element, each.attribute), Reading(float(each.value), (high - low) / 2, intern(each.unit))
 
 

@@ -22,6 +22,7 @@ MAX_RATIO = {"SM clock": MAX_CLOCK_RATIO, "memory size": 1.01}  # of numbers tha
 MIN_CARDS_FOR_A_MAJORITY = 3
 NO_FACT = "none"
 FINGERPRINT = "fingerprint of L2 partitions"  # name of a difference
+MAX_EARLIER_RUNS = 100  # with which a run is compared, the last ones: a card may have thousands
 MAX_COPIES = 8  # runs before one with which it is compared: copies of a file have its time
 HEALTH = ("read_bandwidth", "write_bandwidth", "copy_bandwidth", "gpu_rate")
 HEALTH_LATENCIES = ("l2", "dram")
@@ -211,6 +212,7 @@ def drifts(history: Sequence[Run], last: Run, tests: int) -> Iterator[Deviation]
     """Deviations of the last reading of each value of a card from its earlier ones, in the same unit."""
     if len(history) < 2:
         return
+    history = history[-1 - MAX_EARLIER_RUNS :]
     series = {
         key: [reading for run in history if (reading := run.readings.get(key)) and reading.unit == latest.unit]
         for key, latest in last.readings.items()
