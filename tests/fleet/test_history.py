@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpudissect.errors import UsageError
-from gpudissect.fleet.history import PLACE, find_cards, history
+from gpudissect.fleet.history import PLACE, find_cards, histories
 from gpudissect.fleet.readings import run_of
 from gpudissect.fleet.report import report
 from gpudissect.fleet.sentences import remarks_on, time_text
@@ -17,8 +17,9 @@ H200 = Path(__file__).parents[2] / "docs" / "results" / "h200.json"
 
 
 def history_of(runs):
-    (card,) = report(runs).cards
-    return history(card, {run.file: run for run in runs})
+    found = report(runs)
+    (only,) = histories(found, runs, found.cards)
+    return only
 
 
 def test_each_run_is_compared_with_the_median_of_the_earlier_ones():

@@ -124,7 +124,7 @@ def report(
     is out, 4 a card is out; with --card, 4 if that card is out.
     """
     from gpudissect.fleet.fingerprint import identity
-    from gpudissect.fleet.history import find_cards, history
+    from gpudissect.fleet.history import find_cards, histories
     from gpudissect.fleet.metrics import metrics
     from gpudissect.fleet.readings import read_folder
     from gpudissect.fleet.report import report as report_on
@@ -147,8 +147,8 @@ def report(
     if len(unreadable) > MAX_LISTED:
         print_note(f"{len(unreadable) - MAX_LISTED} more files are no results")
     if card is not None:
-        chosen, by_file = find_cards(found, card), {run.file: run for run in runs}
-        _print_histories([history(each, by_file) for each in chosen], as_json)
+        chosen = find_cards(found, card)
+        _print_histories(histories(found, runs, chosen), as_json)
         return PARTIAL if any(each.is_out for each in chosen) else DONE
     if prometheus is not None:
         write_file(prometheus, metrics(found, runs).encode())

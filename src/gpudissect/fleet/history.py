@@ -8,9 +8,9 @@ from statistics import median
 
 from gpudissect.errors import UsageError
 from gpudissect.fleet.fingerprint import identity
+from gpudissect.fleet.infer_outliers import Prior
 from gpudissect.fleet.readings import Run
 from gpudissect.fleet.report import (
-    MAX_EARLIER_RUNS,
     CardReport,
     Deviation,
     Difference,
@@ -19,6 +19,7 @@ from gpudissect.fleet.report import (
     drifts,
     is_health,
 )
+from gpudissect.fleet.run_spread import MAX_EARLIER_RUNS, run_priors
 from gpudissect.printable import brief, quoted
 from gpudissect.results.compare import Key
 
@@ -95,11 +96,20 @@ class History:
         return sorted(found, key=lambda key: (key not in last, key not in ever, not key[1].endswith("bandwidth")))
 
 
-def history(card: CardReport, runs: Mapping[str, Run]) -> History:
-    """The history of a card of a report; `runs` by file. Each run is compared with up to 100 runs before it."""
-    known = [runs[file] for file in card.files]
-    rows = tuple(_row(known[max(0, number - MAX_EARLIER_RUNS) : number + 1]) for number in range(len(known)))
-    return History(card.card, card.label, known[-1].group, rows)
+def histories(report: FleetReport, runs: Sequence[Run], cards: Sequence[CardReport]) -> list[History]:
+    """The history of some cards of a report on `runs`. Each run is compared with up to 100 runs before it."""
+    by_file = {run.file: run for run in runs}
+    known = {(card.group, card.card): [by_file[file] for file in card.files] for card in report.cards}
+    priors = {
+        group: run_priors(each for (other, _), each in known.items() if other == group)
+        for group in {card.group for card in cards}
+    }
+    return [_history(card, known[card.group, card.card], priors[card.group]) for card in cards]
+
+
+def _history(card: CardReport, runs: Sequence[Run], priors: Mapping[Key, Prior]) -> History:
+    rows = (_row(runs[max(0, number - MAX_EARLIER_RUNS) : number + 1], priors) for number in range(len(runs)))
+    return History(card.card, card.label, runs[-1].group, tuple(rows))
 
 
 def find_cards(report: FleetReport, name: str) -> tuple[CardReport, ...]:
@@ -124,10 +134,10 @@ def _names(cards: Sequence[CardReport]) -> list[str]:
     return names[:MAX_NAMED_CARDS] + ([f"and {more} more"] if more > 0 else [])
 
 
-def _row(runs: Sequence[Run]) -> HistoryRun:
+def _row(runs: Sequence[Run], priors: Mapping[Key, Prior]) -> HistoryRun:
     """The last of several runs, compared with those before it."""
     last = runs[-1]
-    drifting = tuple(sorted(drifts(runs, last, TESTS), key=lambda each: each.chance))
+    drifting = tuple(sorted(drifts(runs, last, priors, TESTS), key=lambda each: each.chance))
     drifting_keys = {(each.element, each.attribute) for each in drifting}
     values = tuple(_value(key, runs, key in drifting_keys) for key in last.readings if is_health(key))
     changed = changes(runs)

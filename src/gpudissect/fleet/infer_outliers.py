@@ -28,6 +28,14 @@ BRACKET_DEVIATIONS = 3.0  # standard deviations from the value to the end of its
 
 
 @dataclass(frozen=True)
+class Prior:
+    """A relative standard deviation known before, and the number of cards as which it counts."""
+
+    spread: float
+    cards: float
+
+
+@dataclass(frozen=True)
 class Deviations:
     """One value of each card against its siblings, shape (cards,).
 
@@ -50,8 +58,12 @@ class Deviations:
         return (self.chance * tests * ALARM_CARDS < 1) & (np.abs(self.relative) >= min_deviation)
 
 
-def deviations(values: Numbers, errors: Numbers, prior_spread: float = PRIOR_SPREAD) -> Deviations:
-    """Compare the positive values of two or more cards, with half widths of their brackets; both of shape (cards,)."""
+def deviations(values: Numbers, errors: Numbers, prior: Prior | None = None) -> Deviations:
+    """Compare the positive values of two or more cards, with half widths of their brackets; both of shape (cards,).
+
+    `prior` is None for that of bandwidths from card to card.
+    """
+    prior = prior or Prior(PRIOR_SPREAD, PRIOR_CARDS)
     count = values.size
     if count >= MIN_EXACT_CARDS:
         centre = np.full(count, np.median(values))
@@ -62,11 +74,11 @@ def deviations(values: Numbers, errors: Numbers, prior_spread: float = PRIOR_SPR
         spread = MAD_OF_NORMAL * np.median(np.abs(others - centre[:, None]), axis=1)
     siblings = count - 1
     known = MAD_EFFICIENCY * (siblings - 1)  # degrees of freedom of the spread
-    scale = np.sqrt((known * spread**2 + PRIOR_CARDS * (prior_spread * centre) ** 2) / (known + PRIOR_CARDS))
+    scale = np.sqrt((known * spread**2 + prior.cards * (prior.spread * centre) ** 2) / (known + prior.cards))
     of_centre = MEDIAN_VARIANCE / siblings
     measured = (errors**2 + of_centre * np.median(errors) ** 2) / BRACKET_DEVIATIONS**2
     deviation = np.sqrt(scale**2 * (1 + of_centre) + measured)
-    freedom = min(MAX_FREEDOM, known + PRIOR_CARDS)
+    freedom = min(MAX_FREEDOM, known + prior.cards)
     chance = np.array([two_sided(ratio, freedom) for ratio in (np.abs(values - centre) / deviation).tolist()])
     return Deviations(centre, (values - centre) / centre, chance)
 

@@ -10,8 +10,16 @@ from statistics import median
 import numpy as np
 
 from gpudissect.fleet.fingerprint import has_changed, identity
-from gpudissect.fleet.infer_outliers import MIN_EXACT_CARDS, PRIOR_LATENCY_SPREAD, PRIOR_SPREAD, deviations
+from gpudissect.fleet.infer_outliers import (
+    MIN_EXACT_CARDS,
+    PRIOR_CARDS,
+    PRIOR_LATENCY_SPREAD,
+    PRIOR_SPREAD,
+    Prior,
+    deviations,
+)
 from gpudissect.fleet.readings import Reading, Run
+from gpudissect.fleet.run_spread import DEFAULT, MAX_EARLIER_RUNS, run_priors
 from gpudissect.results.compare import MAX_CLOCK_RATIO, Key
 
 HARDWARE = ("SMs", "memory size", "l2 size", "memory bus bits")
@@ -22,7 +30,6 @@ MAX_RATIO = {"SM clock": MAX_CLOCK_RATIO, "memory size": 1.01}  # of numbers tha
 MIN_CARDS_FOR_A_MAJORITY = 3
 NO_FACT = "none"
 FINGERPRINT = "fingerprint of L2 partitions"  # name of a difference
-MAX_EARLIER_RUNS = 100  # with which a run is compared, the last ones: a card may have thousands
 MAX_COPIES = 8  # runs before one with which it is compared: copies of a file have its time
 HEALTH = ("read_bandwidth", "write_bandwidth", "copy_bandwidth", "gpu_rate")
 HEALTH_LATENCIES = ("l2", "dram")
@@ -137,7 +144,7 @@ def report(runs: Sequence[Run], unreadable: Sequence[str] = ()) -> FleetReport:
         tests = 2 if any(len(each) > 1 for each in histories) else 1  # also against earlier runs
         keys = _shared(last)
         groups.append(Group(name, len(last), len(keys)))
-        compared, usual = _among_siblings(last, keys, tests), _usual(last)
+        compared, usual, priors = _among_siblings(last, keys, tests), _usual(last), run_priors(histories)
         for history, one, values in zip(histories, last, compared, strict=True):
             files = tuple(run.file for run in history)
             different = differences(one.facts, usual)
@@ -146,7 +153,7 @@ def report(runs: Sequence[Run], unreadable: Sequence[str] = ()) -> FleetReport:
             )
             deviating = _sorted(each for each, is_out in values if is_out)
             health = tuple(each for each, _ in values if is_health((each.element, each.attribute)))
-            drifting = _sorted(drifts(history, one, tests))
+            drifting = _sorted(drifts(history, one, priors, tests))
             rest = (different, changes(history), bool(usual) and has_usual, health, one.partitions)
             cards.append(CardReport(one.card, one.label, number, files, deviating, drifting, *rest))
     cards.sort(key=lambda card: (not card.is_out, _least_chance(card), card.label, card.card))
@@ -203,13 +210,17 @@ def _among_siblings(runs: Sequence[Run], keys: Sequence[Key], tests: int) -> lis
         unit = Counter(reading.unit for _, reading in having).most_common(1)[0][0]
         having = [(n, reading) for n, reading in having if reading.unit == unit]
         if len(having) > 1:
-            for place, deviation, is_out in _compared(key, [reading for _, reading in having], keys, tests):
+            prior = Prior(PRIOR_LATENCY_SPREAD if unit == "cycles" else PRIOR_SPREAD, PRIOR_CARDS)
+            for place, deviation, is_out in _compared(key, [reading for _, reading in having], keys, prior, tests):
                 compared[having[place][0]].append((deviation, is_out))
     return compared
 
 
-def drifts(history: Sequence[Run], last: Run, tests: int) -> Iterator[Deviation]:
-    """Deviations of the last reading of each value of a card from its earlier ones, in the same unit."""
+def drifts(history: Sequence[Run], last: Run, priors: Mapping[Key, Prior], tests: int) -> Iterator[Deviation]:
+    """Deviations of the last reading of each value of a card from its earlier ones, in the same unit.
+
+    `priors`: see `run_priors`.
+    """
     if len(history) < 2:
         return
     history = history[-1 - MAX_EARLIER_RUNS :]
@@ -220,7 +231,7 @@ def drifts(history: Sequence[Run], last: Run, tests: int) -> Iterator[Deviation]
     keys = [key for key, readings in series.items() if len(readings) > 1]
     for key in keys:
         if _may_drift(series[key], _least_deviation(key)):
-            compared = _compared(key, series[key], keys, tests)
+            compared = _compared(key, series[key], keys, priors.get(key, DEFAULT), tests)
             yield from (each for place, each, is_out in compared if is_out and place == len(series[key]) - 1)
 
 
@@ -237,7 +248,7 @@ def _least_deviation(key: Key) -> float:
 
 
 def _compared(
-    key: Key, readings: Sequence[Reading], keys: Sequence[Key], tests: int
+    key: Key, readings: Sequence[Reading], keys: Sequence[Key], prior: Prior, tests: int
 ) -> Iterator[tuple[int, Deviation, bool]]:
     """Readings of one of the values `keys`, each against the others: place, deviation, and whether it is out.
 
@@ -248,7 +259,7 @@ def _compared(
     share = HEALTH_SHARE if for_health else 1 - HEALTH_SHARE
     values, errors = np.array([each.value for each in readings]), np.array([each.error for each in readings])
     unit, usual = readings[0].unit, _range(values)
-    found = deviations(values, errors, PRIOR_LATENCY_SPREAD if unit == "cycles" else PRIOR_SPREAD)
+    found = deviations(values, errors, prior)
     is_out = found.is_out(tests * alike / share, _least_deviation(key))
     for place in range(values.size) if for_health else np.flatnonzero(is_out).tolist():
         low, high = _range(np.delete(values, place)) if is_out[place] else usual

@@ -8,7 +8,7 @@ from gpudissect.fleet.sentences import has_other_fingerprint, is_slow, name_of, 
 from gpudissect.results.folded import rounded
 from gpudissect.results.text import title_of, words
 from gpudissect.views.page.fingerprint import fingerprints
-from gpudissect.views.page.fleet_history import histories
+from gpudissect.views.page.fleet_history import history_sections
 from gpudissect.views.page.markup import Markup, document, table, tag
 
 MAX_CARDS = 2000  # of a group
@@ -34,7 +34,7 @@ def fleet_page(report: FleetReport, runs: Sequence[Run]) -> str:
             tag("ul", *out) if out else tag("p", "None."),
             *(repaired if changed else ()),
             *_groups(report),
-            *histories(report, runs),
+            *history_sections(report, runs),
             *(unreadable if report.unreadable else ()),
         ),
         tag("footer", tag("p", _COLOPHON)),

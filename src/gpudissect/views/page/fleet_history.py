@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from gpudissect.fleet.history import History, HistoryRun, HistoryValue, history
+from gpudissect.fleet.history import History, HistoryRun, HistoryValue, histories
 from gpudissect.fleet.readings import Run
 from gpudissect.fleet.report import FleetReport
 from gpudissect.fleet.sentences import is_slower, remarks_on, time_text
@@ -25,14 +25,13 @@ NOTE = (
 )
 
 
-def histories(report: FleetReport, runs: Sequence[Run]) -> list[Markup]:
+def history_sections(report: FleetReport, runs: Sequence[Run]) -> list[Markup]:
     """A section for each card that has several runs, those whose last run drifts first."""
     cards = [card for card in report.cards if len(card.files) > 1]
     if not cards:
         return []
     cards.sort(key=lambda card: not card.drifts)  # the order of the report otherwise
-    by_file = {run.file: run for run in runs}
-    shown = [history(card, by_file) for card in cards[:MAX_HISTORIES]]
+    shown = histories(report, runs, cards[:MAX_HISTORIES])
     parts = [_section(each, number < MAX_OPEN) for number, each in enumerate(shown)]
     if (more := len(cards) - MAX_HISTORIES) > 0:
         parts.append(tag("p", f"and {counted(more, 'more card')}; 'gpudissect fleet report DIR --card CARD' shows one"))
