@@ -1,4 +1,4 @@
-"""Count false alarms of `fleet report`: healthy cards whose values spread by 0.5 %, with one run or two.
+"""Count false alarms of `fleet report`: healthy cards whose values spread by 0.5 %, with one run or several.
 
 Run in the root of the repository: ``python -m validation.fleet_alarms``.
 """
@@ -27,13 +27,13 @@ def count_alarms(model: Run, cards: int, runs: int, seed: int) -> int:
 
 
 def main() -> None:
-    """Print the counts of each seed, with one run and with two runs of each card."""
+    """Print the counts of each seed, with one, two and four runs of each card."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cards", type=int, default=2000)
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
     model = run_of(load(MODEL), str(MODEL))
-    for runs in (1, 2):
+    for runs in (1, 2, 4):
         alarms = [count_alarms(model, options.cards, runs, seed) for seed in range(options.seeds)]
         print(f"{options.cards} healthy cards, {runs} run(s) each: cards out by seed {alarms}")
 
