@@ -53,13 +53,13 @@ def discover(
     traces: Name | None = None,
     card: Name | None = None,
     host: bool = True,
+    profile: str | None = None,
     progress: Progress | None = None,
 ) -> Result:
     """Measure the memory hierarchy of one GPU, as ``gpudissect discover`` does.
 
     Args:
-        device: ``cuda:0``, ``sim:gtx980``, ``sim:my.toml``, ``rec:folder``; None for the first CUDA GPU, or, with a
-            warning, a simulated one where there is none.
+        device: ``cuda:0``, ``sim:gtx980``, ``rec:folder``; None for the first CUDA GPU, or a simulated one without.
         only: only this element or these, such as ``"l1"`` or ``["l1", "l2"]``.
         quick: leave out what takes longest.
         seed: of every random choice.
@@ -70,6 +70,7 @@ def discover(
         traces: a file for all traces as one table, .csv or .parquet; findings name theirs as evidence.
         card: a file for one picture of the GPU, .svg or .png.
         host: whether the result and the recording name the host.
+        profile: "health" for what a check between jobs needs.
         progress: called as ``progress(done, total, what)`` while experiments finish and start.
 
     Where one of `only` to `methods` is None, a recording's own option holds, or else the default.
@@ -78,14 +79,14 @@ def discover(
     experiments. Raises `UsageError`, `DeviceError` (`gpudissect.errors`).
 
     """
-    elements = check_elements(_as_list("only", only))
     request = Request(
-        elements=elements,
+        elements=check_elements(_as_list("only", only)),
         quick=quick,
         seed=seed,
         compare_methods=compare_methods,
         methods=check_methods(_as_list("methods", methods)),
         host=host,
+        profile=profile,
     )
     outputs = (path_or_none("record", record), path_or_none("html", html), path_or_none("traces", traces))
     return _result(device, request, *outputs, progress, path_or_none("card", card))

@@ -34,6 +34,7 @@ from gpudissect.results.files import (
 from gpudissect.results.model import Options, Result
 from gpudissect.survey import run as surveys
 from gpudissect.survey.drive import Progress
+from gpudissect.survey.profiles import PROFILES
 from gpudissect.survey.registry import measured_elements
 from gpudissect.vocabulary import HIDING, OLDER_METHODS
 
@@ -57,6 +58,7 @@ class Request:
         compare_methods: whether older methods read the same caches.
         methods: older methods to run alone; see `check_methods`.
         host: whether the result and the recording name the host.
+        profile: only the experiments of this profile, see `survey.profiles`; it excludes the other selections.
 
     """
 
@@ -67,9 +69,14 @@ class Request:
     compare_methods: bool | None = None
     methods: tuple[str, ...] | None = None
     host: bool = True
+    profile: str | None = None
 
     def __post_init__(self) -> None:
-        """Convert numpy's values. Raises `UsageError` for a wrong seed or flag."""
+        """Convert numpy's values. Raises `UsageError` for a wrong seed, flag or profile."""
+        if self.profile is not None and self.profile not in PROFILES:
+            raise unknown_name("profile", self.profile, tuple(PROFILES))
+        if self.profile is not None and (self.elements or self.quick or self.compare_methods or self.methods):
+            raise UsageError("a profile chooses the experiments: leave out --only, --quick and older methods")
         if self.seed is not None:
             object.__setattr__(self, "seed", kinds.check_seed(self.seed))
         for name in ("quick", "compare_methods", "host"):
@@ -84,6 +91,8 @@ class Request:
         if self.seed is not None and recorded.get("seed", self.seed) != self.seed:
             raise RecordingError(f"it was recorded with --seed {recorded['seed']}; leave --seed away")
         requested = {name: getattr(self, name) for name in Options.model_fields if getattr(self, name) is not None}
+        if self.profile is not None:  # of whatever was recorded
+            recorded = {name: each for name, each in recorded.items() if name == "seed"}
         elements = recorded.get("elements")
         lists = {name: recorded.get(name) for name in ("elements", "methods")}
         listed = {name: tuple(each) for name, each in lists.items() if isinstance(each, list)}
@@ -228,6 +237,7 @@ def run_study(
             quick=options.quick,
             seed=options.seed,
             progress=progress,
+            profile=options.profile,
         )
         if recorder is not None:
             try:

@@ -92,7 +92,8 @@ def finish(results: Sequence[Result], errors: Sequence[GpudissectError]) -> int:
     failures = [failure for result in results for failure in result.failures]
     if failures:
         first = failures[0]
-        print_error(f"{len(failures)} experiments failed, the first, {first.experiment}: {first.reason}")
+        several = f"{len(failures)} experiments failed, the first, " if len(failures) > 1 else ""
+        print_error(f"{several}{first.experiment}: {first.reason}")
         if not found:
             return DeviceError.exit_code
     if not results and errors:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gpudissect.study import Request
 
 ALL_GPUS = "cuda:all"
+ProfileName = StrEnum("ProfileName", "HEALTH")
 Access = StrEnum("Access", "STREAMING STRIDE2 RANDOM RSQ LDS ALL")
 
 
@@ -81,6 +82,10 @@ def discover(
             help="Takes seconds: only sizes, lines, latencies, read bandwidth, warps for streaming loads.",
         ),
     ] = None,
+    profile: Annotated[
+        ProfileName | None,
+        Option(help="health: bandwidths, latencies and rates that a check between jobs needs, in seconds."),
+    ] = None,
     seed: Annotated[int | None, Option(min=0, max=2**32 - 1, help="Seed of every random choice (default 0).")] = None,
     compare_methods: Annotated[bool | None, Option("--compare-methods", help="Also run older methods.")] = None,
     method: Annotated[
@@ -106,6 +111,7 @@ def discover(
         compare_methods=compare_methods,
         methods=check_methods(method),
         host=host,
+        profile=profile,
     )
     everything = everything or bool(method)  # the readings of older methods are in no summary
     return run_and_finish(request, device, (output, html, traces), record, as_json, everything, details, card)

@@ -21,6 +21,7 @@ from gpudissect.cli.console import (
     print_note,
     progress_on_stderr,
 )
+from gpudissect.cli.discover import ProfileName
 from gpudissect.cli.results import write_file
 from gpudissect.errors import UsageError
 
@@ -66,6 +67,7 @@ def run(
     only: Annotated[
         list[str] | None, Option(metavar="ELEMENT", help="Only this element, such as dram; repeatable.")
     ] = None,
+    profile: Annotated[ProfileName | None, Option(help="What a check between jobs needs: see discover.")] = None,
     timeout: Annotated[float, Option(min=1, metavar="SECONDS", help="Give up a card after this time.")] = 600.0,
     as_json: Annotated[bool, Option("--json", help="Print a JSON list of the cards.")] = False,
 ) -> int:
@@ -75,7 +77,7 @@ def run(
     every card has a result, 4 some have none, 130 interrupted.
     """
     from gpudissect.fleet.run import FleetRequest, run_fleet
-    from gpudissect.study import check_elements
+    from gpudissect.study import Request, check_elements
 
     if (local or workers is not None) + (scheduler is not None) + (cluster is not None) > 1:
         raise UsageError("workers come from --scheduler, from --cluster or from this machine (--local): name one")
@@ -83,7 +85,9 @@ def run(
         raise UsageError("--count, --spread and --fault are of simulated cards: name their model, such as -d sim:h200")
     if device is not None and not device.startswith("sim:"):
         raise UsageError(f"-d names a simulated GPU, not {device!r:.60}; without it, all real GPUs are measured")
-    options = ("--quick",) * quick + tuple(word for name in check_elements(only) or () for word in ("--only", name))
+    Request(elements=check_elements(only), quick=quick, profile=profile)
+    options = ("--profile", profile.value) if profile else ("--quick",) * quick
+    options += tuple(word for name in check_elements(only) or () for word in ("--only", name))
     where, faults = (scheduler, cluster, workers), tuple(fault or ())
     request = FleetRequest(device, count, options, timeout, *where, spread, faults)
     with progress_on_stderr() as progress:

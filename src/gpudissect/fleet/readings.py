@@ -174,12 +174,12 @@ def _read(file: Path) -> Run | str:
 def run_of(result: Result | PartOfResult, file: str) -> Run:
     """What a report needs of a result."""
     origin, card = result.provenance, result.provenance.gpu_uuid
-    quick = ("quick",) if result.options.quick else ()
+    chosen = (*(("quick",) if result.options.quick else ()), *filter(None, [result.options.profile]))
     settings = (f"{name} {value}" for name in ("mig", "ecc") if (value := getattr(origin, name)))
     label = " ".join(filter(None, (origin.host, result.device.spec)))
     readings = dict(_readings(result.findings))
     command = command_of({each.element for each in result.findings} or set(result.options.elements or ()))
-    group = (result.device.name, result.device.origin.value, command, *quick, *settings)
+    group = (result.device.name, result.device.origin.value, command, *chosen, *settings)
     partitions = _partitions(result.findings, result.device.sm_count)
     return Run(file, card or file, label, group, origin.time or "", readings, dict(_facts(result)), partitions)
 

@@ -82,6 +82,9 @@ def _check_run(result: Result) -> Iterator[Concern]:
     if result.interrupted:
         yield _unstable("interrupted: the result holds only what was measured until then", f"run {command} to the end")
     for failure in result.failures[:MAX_LISTED]:
+        if failure.experiment == result.options.profile:
+            yield _unstable(f"the profile {failure.experiment} ended early: {failure.reason}", "run it again")
+            continue
         what = f"the experiment {failure.experiment} failed: {failure.reason}"
         yield _unstable(what, "run again with --record; if it fails again, send the recording")
     if reasons := [text for text in notes.get("throttling", ()) if text.lower() not in NO_VALUE]:
@@ -173,7 +176,8 @@ def _group(results: Sequence[Result], numbers: tuple[int, ...]) -> Group:
     first = results[0]
     clocks = sorted({f"{each.conditions.clock_hz / 1e6:.5g}" for each in results if each.conditions.clock_hz})
     quick = ["quick"] if all(each.options.quick for each in results) else []
-    settings = ", ".join(quick + ([f"{' and '.join(clocks)} MHz"] if clocks else []))
+    profiles = sorted({each.options.profile for each in results if each.options.profile})
+    settings = ", ".join(quick + profiles + ([f"{' and '.join(clocks)} MHz"] if clocks else []))
     return Group(first.device.name, first.provenance.gpu_uuid, first.command, settings, numbers)
 
 

@@ -264,6 +264,8 @@ class Options(Record):
     """Whether older methods read the same caches."""
     methods: Items[str] = ()
     """Older methods that ran alone; empty if the findings are ours."""
+    profile: Literal["health"] | None = None
+    """Profile of the experiments that ran; null if they were not chosen by one."""
 
 
 class Conditions(Record):

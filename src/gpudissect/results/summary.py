@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -131,6 +131,8 @@ class Summary:
     levels: tuple[Level, ...]
     tlbs: tuple[Tlb, ...]
     warps: tuple[Warps, ...]
+    rates: Mapping[str, str]
+    """Rates of the whole GPU as text, by the name of the instruction."""
     latency_by_sm: str
     """Mean hit latency of the L2 by SM, as text, where it was measured."""
     remarks: tuple[Remark, ...]
@@ -170,6 +172,7 @@ def summarize(result: Result) -> Summary:
         levels=tuple(level for level in levels if _is_own_level(level, by_element)),
         tlbs=tuple(tlb for tlb in tlbs if _has_value(tlb.entries) or _has_value(tlb.reach)),
         warps=tuple(_warps(by_element, result.series)),
+        rates={name: folded(rate) for name, rate in _rates(by_element)},
         latency_by_sm=_range_of(by_sm),
         remarks=tuple(_remarks(result)),
         reference=_reference(result),
@@ -231,6 +234,13 @@ def _warps(by_element: dict[str, dict[str, Finding]], series: Sequence[Series]) 
             too_few = needed.status is Status.NOT_FOUND
             with_chains = _with_chains(found.get("rate"), surfaces.get(instruction)) if too_few else ""
             yield Warps(instruction, name, warps_share(instruction), needed, with_chains)
+
+
+def _rates(by_element: Mapping[str, Mapping[str, Finding]]) -> Iterator[tuple[str, Finding]]:
+    for instruction, name in _WARPS.items():
+        rate = by_element.get(instruction, {}).get("gpu_rate")
+        if rate is not None and _has_value(rate):
+            yield name, rate
 
 
 def _with_chains(rate: Finding | None, surface: Series | None) -> str:

@@ -14,6 +14,7 @@ from gpudissect.measure.infer_doubts import Agreement, contradictions, disturban
 from gpudissect.measure.plan import Bench, Experiment, Study
 from gpudissect.measure.prediction.infer_agreement import CacheCounts, NotPredicted, PathCounts
 from gpudissect.survey.drive import Drive, Failure, Progress, Statement
+from gpudissect.survey.profiles import PROFILES, LimitReached
 from gpudissect.survey.registry import experiments, measured_elements
 from gpudissect.trace import OTHER_PROCESSES, Context
 from gpudissect.vocabulary import ELEMENTS, HIDING
@@ -109,9 +110,11 @@ def run_survey(
     quick: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
+    profile: str | None = None,
 ) -> Survey:
     """Run every experiment of a study that `elements` need (all when None); with `methods`, only these older methods.
 
+    With a `profile` of `PROFILES` only its experiments run, within its limits.
     With `quick` the experiments that take longest are left out, and those that need them. `progress(done, total,
     names)` is called as experiments start and end. A KeyboardInterrupt ends the survey with what was measured;
     a failed experiment fails only those that need it. Raises `UsageError` for an unknown element.
@@ -127,7 +130,9 @@ def run_survey(
         for each in registered.values()
         if (elements is None or each.element in elements) and (not methods or each.name.partition(".")[0] in methods)
     ]
-    return run_experiments(device, requested, registered, quick=quick, seed=seed, progress=progress)
+    if profile is not None:
+        requested = [registered[name] for name in PROFILES[profile].experiments]
+    return run_experiments(device, requested, registered, quick=quick, seed=seed, progress=progress, profile=profile)
 
 
 def run_experiments(
@@ -138,17 +143,24 @@ def run_experiments(
     quick: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
+    profile: str | None = None,
 ) -> Survey:
     """Run experiments and those of `registered` that they need; see `run_survey`."""
     bench = Bench(device.info, seed, quick)
     drive = Drive(device, bench, _with_needs(requested, registered), progress or (lambda *_: None))
     start = time.perf_counter()
+    if profile is not None:
+        drive.progress = _within_limits(drive, profile, drive.progress)
     interrupted = False
     try:
         drive.run()
     except KeyboardInterrupt:
         interrupted = True
         drive.conclude()
+    except LimitReached as reached:
+        drive.conclude()
+        drive.failures.append(Failure(str(profile), str(reached)))
+        drive.failed |= dict.fromkeys(drive.experiments.keys() - drive.outcomes.keys(), str(reached))
     elements = {each.element for each in requested}
     outcomes = drive.outcomes
     knowledge = [outcome.knowledge for outcome in outcomes.values()]
@@ -170,6 +182,17 @@ def run_experiments(
         not_predicted=_instances(knowledge, NotPredicted),
         series=tuple(each for outcome in outcomes.values() for each in outcome.series if each.element in elements),
     )
+
+
+def _within_limits(drive: Drive, profile: str, progress: Progress) -> Progress:
+    """A progress report that raises `LimitReached` where the profile ends."""
+    start, limits = time.perf_counter(), PROFILES[profile]
+
+    def report(done: int, total: int, names: str) -> None:
+        limits.check(time.perf_counter() - start, drive.contexts)
+        progress(done, total, names)
+
+    return report
 
 
 def _instances(knowledge: Iterable[object], kind: type[T]) -> tuple[T, ...]:

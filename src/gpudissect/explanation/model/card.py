@@ -150,8 +150,10 @@ def _why_missing(results: Sequence[Result], missing: str) -> str:
     what = f"the result of {results[0].device.name}"
     if all(each.element in HIDING for result in results for each in result.findings):
         return f"{what} is one of 'hide': also give one of 'discover'"
-    if any(result.options.quick for result in results):
-        return f"{what} lacks {missing}: it was measured with --quick; run 'gpudissect discover' without it"
+    profiles = [f"--profile {result.options.profile}" for result in results if result.options.profile]
+    chosen = profiles + ["--quick" for result in results if result.options.quick]
+    if chosen:
+        return f"{what} lacks {missing}: it was measured with {chosen[0]}; run 'gpudissect discover' without it"
     return f"{what} lacks {missing}; measure with 'gpudissect discover'"
 
 

@@ -154,8 +154,10 @@ def conditions(result: Result) -> Iterator[Markup]:
         low, high = (_fact("clock_hz", each) for each in (seen.clock_low, seen.clock_high))
         rows.append(("observed clocks", f"{low} .. {high}"))
     rows += [(words(name), "; ".join(texts)) for name, texts in list(seen.notes.items())[:MAX_ROWS]]
+    profile = [f"profile {options.profile}"] if options.profile else []
     only = [f"only {', '.join(options.elements)}"] if options.elements else []
-    rows.append(("options", ", ".join([f"seed {options.seed}", *(["quick"] if options.quick else []), *only])))
+    quick = ["quick"] if options.quick else []
+    rows.append(("options", ", ".join([f"seed {options.seed}", *quick, *profile, *only])))
     if result.seconds is not None:
         rows.append(("duration", f"{result.seconds:.1f} s, {result.workloads or 0} workloads"))
     yield _folded("Conditions", rows)

@@ -34,6 +34,9 @@ def print_summary(out: Console, summary: Summary, prediction: Prediction | None,
         _print_labelled(out, level.name, "; ".join(_more(level, summary)))
     for tlb in summary.tlbs:
         _print_labelled(out, tlb.name, _tlb_words(tlb))
+    if summary.rates and not summary.warps:  # else the screen is full
+        rates = ", ".join(f"{name} {rate}" for name, rate in summary.rates.items())
+        _print_labelled(out, "Whole GPU", rates)
     if summary.warps:
         _print_labelled(out, "Warps per SM", summary.warps_needed)
     if prediction is not None:
