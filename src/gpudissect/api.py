@@ -59,7 +59,7 @@ def discover(
     """Measure the memory hierarchy of one GPU, as ``gpudissect discover`` does.
 
     Args:
-        device: ``cuda:0``, ``sim:gtx980``, ``rec:folder``; None for the first CUDA GPU, or a simulated one without.
+        device: ``cuda:0``, ``sim:gtx980``, ``rec:folder``; None for the first CUDA GPU, or a simulated one.
         only: only this element or these, such as ``"l1"`` or ``["l1", "l2"]``.
         quick: leave out what takes longest.
         seed: of every random choice.

@@ -91,9 +91,13 @@ class Request:
         if self.seed is not None and recorded.get("seed", self.seed) != self.seed:
             raise RecordingError(f"it was recorded with --seed {recorded['seed']}; leave --seed away")
         requested = {name: getattr(self, name) for name in Options.model_fields if getattr(self, name) is not None}
-        if self.profile is not None:  # of whatever was recorded
-            recorded = {name: each for name, each in recorded.items() if name == "seed"}
         elements = recorded.get("elements")
+        if self.profile is not None:  # of whatever was recorded
+            if isinstance(elements, list) and set(elements) & set(HIDING):
+                raise RecordingError("this recording is of latency hiding: replay it with 'gpudissect hide'")
+            recorded = {name: each for name, each in recorded.items() if name == "seed"}
+        elif requested.keys() - {"seed"}:
+            recorded = {name: each for name, each in recorded.items() if name != "profile"}
         lists = {name: recorded.get(name) for name in ("elements", "methods")}
         listed = {name: tuple(each) for name, each in lists.items() if isinstance(each, list)}
         merged = {name: recorded[name] for name in Options.model_fields if name in recorded} | listed | requested

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpudissect.errors import UsageError
-from gpudissect.fleet.history import PLACE, find_cards, histories
+from gpudissect.fleet.history import MAX_SHOWN_RUNS, PLACE, find_cards, histories
 from gpudissect.fleet.readings import run_of
 from gpudissect.fleet.report import report
 from gpudissect.fleet.sentences import remarks_on, time_text
@@ -44,11 +44,13 @@ def test_the_last_run_of_a_history_drifts_as_in_the_report():
 def test_a_run_is_compared_with_the_last_100_before_it():
     """150 runs at 4.6, then 120 at 3.2: drifts for as long as most of the 100 earlier runs were at 4.6."""
     runs = over_time(readings([4.6] * 150 + [3.2] * 120))
-    runs = [replace(run, time=f"2026-{n:04d}") for n, run in enumerate(runs)]
-    found = history_of(runs)
-    drifting = [number for number, run in enumerate(found.runs) if run.drifts]
-    assert drifting[0] == 150 and 150 < drifting[-1] < 210 and not report(runs).out
-    assert found.runs[150].values[0].relative == pytest.approx(3.2 / 4.6 - 1) and not found.runs[-1].values[0].relative
+    runs = [
+        replace(run, time=f"{2026 + n // 300}-{1 + n // 25 % 12:02d}-{1 + n % 25:02d}") for n, run in enumerate(runs)
+    ]
+    drifting = [count for count in (150, 151, 190, 211, 270) if history_of(runs[:count]).runs[-1].drifts]
+    assert drifting == [151, 190] and not report(runs).out and len(history_of(runs).runs) == MAX_SHOWN_RUNS
+    after, last = (history_of(runs[:count]).runs[-1].values[0] for count in (151, 270))
+    assert after.relative == pytest.approx(3.2 / 4.6 - 1) and not last.relative
 
 
 def test_facts_that_appear_change_or_vanish():
@@ -57,8 +59,8 @@ def test_facts_that_appear_change_or_vanish():
     runs[2] = replace(runs[2], label="node2 cuda:0")
     texts = [remarks_on(run) for run in history_of([replace(run, group=("g",)) for run in runs]).runs]
     assert texts[0] == []
-    assert texts[1][0] == "driver 590, in the run before 580" and "power cap, in the run before none" in texts[1][1]
-    assert "none, in the run before power cap" in texts[2][0] and texts[2][1].startswith(PLACE)
+    assert texts[1][0] == "driver 590, previously 580" and "power cap, previously none" in texts[1][1]
+    assert "none, previously power cap" in texts[2][0] and texts[2][1].startswith(PLACE)
 
 
 def test_values_that_drift_come_first():
@@ -118,3 +120,9 @@ def test_numbers_that_no_gpu_has_are_no_readings(numbers):
     extreme = plain.model_copy(update=dict(zip(("value", "low", "high"), numbers, strict=True)))
     found = [run_of(result.model_copy(update={"findings": (each,)}), "a.json").readings for each in (plain, extreme)]
     assert list(found[0]) == [DRAM] and not found[1]
+
+
+def test_runs_are_in_the_order_of_their_times_and_those_without_one_come_first():
+    times = ["2026-01-02T01:00:00+02:00", "2026-01-01T23:30:00+00:00", "soon", ""]
+    runs = [replace(run, time=time) for run, time in zip(over_time(readings([1.0, 2.0, 3.0, 4.0])), times, strict=True)]
+    assert [run.values[0].value for run in history_of(runs).runs] == [3.0, 4.0, 1.0, 2.0]

@@ -8,7 +8,7 @@ import pytest
 
 from gpudissect.fleet.readings import PartOfResult, read_folder, run_of
 from gpudissect.fleet.report import HARDWARE, report
-from gpudissect.fleet.sentences import sentence, summary
+from gpudissect.fleet.sentences import is_worth_a_sentence, sentence, summary
 from gpudissect.results.files import load, load_part
 from tests.support.fleet import DRAM, fleet, readings
 
@@ -104,14 +104,14 @@ def test_drift_names_what_changed_since_the_run_before():
     facts = {"driver": "580", "memory clock": "3201 MHz"}
     runs = [replace(run, facts=facts | ({"driver": "590"} if run is runs[-1] else {})) for run in runs]
     (card,) = report(runs).out
-    assert sentence(card).endswith("driver 590, in the run before 580")
+    assert sentence(card).endswith("driver 590, previously 580")
 
 
 def test_copies_of_a_file_are_one_run():
     """Ten copies of the first run would leave no doubt about the second."""
     first, second = readings([4.6, 4.2])
     runs = [replace(first, card="GPU-1", file=f"copy{n}.json") for n in range(10)]
-    found = report([*runs, replace(second, card="GPU-1", time="2026")])
+    found = report([*runs, replace(second, card="GPU-1", time="2026-01-01")])
     assert not found.out and found.cards[0].files == ("copy0.json", "1.json")
 
 
@@ -191,3 +191,11 @@ def test_what_cannot_be_read_in_part_is_read_or_refused_whole(tmp_path, old):
     (tmp_path / "b.json").write_text(text, encoding="utf-8")
     runs, unreadable = read_folder(tmp_path)
     assert len(runs) == 1 and len(unreadable) == 1 and "a.json" in unreadable[0]
+
+
+def test_an_incomplete_run_is_reported_and_not_out():
+    runs = readings([4.6] * 4)
+    runs[2] = replace(runs[2], problem="health: it gave way to other processes on the GPU after 0.1 s")
+    found = report(runs)
+    (card,) = [each for each in found.cards if is_worth_a_sentence(each)]
+    assert not found.out and "incomplete (health: it gave way" in sentence(card)

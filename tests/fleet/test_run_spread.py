@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpudissect.fleet.infer_outliers import PRIOR_CARDS
 from gpudissect.fleet.readings import run_of
 from gpudissect.fleet.report import report
-from gpudissect.fleet.run_spread import PRIOR_RUN_SPREAD, run_priors
+from gpudissect.fleet.run_spread import MAX_POOLED_WEIGHT, PRIOR_RUN_SPREAD, run_priors
 from gpudissect.results.files import load
 from tests.support.fleet import DRAM, fleet, over_time, readings
 
@@ -44,17 +43,38 @@ def test_a_card_that_gets_slower_is_the_only_drift(cards, slower):
     assert not any(found.values())
 
 
-def test_without_earlier_runs_there_is_no_prior_of_runs():
-    assert run_priors([over_time(readings([4.6, 4.6]))]) == {}
+@pytest.mark.parametrize("values", [[4.6, 4.6, 3.2], [4.6, 4.6, 3.2, 3.2], [4.6, 4.6, 4.6, 3.2, 3.2]])
+def test_a_step_hides_neither_itself_nor_the_run_after_it(values):
+    assert drifting(over_time(readings(values)))["GPU-1"] == [DRAM]
 
 
-def test_the_last_run_does_not_widen_the_spread():
-    (prior,) = run_priors([over_time(readings([4.6, 4.6, 4.6, 2.3]))]).values()
-    assert prior.spread == PRIOR_RUN_SPREAD and prior.cards > PRIOR_CARDS
+def test_a_partial_run_does_not_hide_the_drift_before_it():
+    runs = over_time(readings([4.6, 4.6, 3.2, 3.2]))
+    runs[3] = replace(runs[3], readings={})
+    assert drifting(runs)["GPU-1"] == [DRAM]
+
+
+def test_few_changes_show_no_spread():
+    assert run_priors([over_time(readings([4.6] * 6))]) == {}
+    assert run_priors([over_time(readings([4.6] * 7))])[DRAM].spread == PRIOR_RUN_SPREAD
+
+
+def test_a_noisy_card_among_quiet_ones_does_not_drift():
+    rng = np.random.default_rng(0)
+    runs = []
+    for card in range(30):
+        values = 4.6 * (1 + (0.015 if card == 0 else 0.004) * rng.standard_normal(20))
+        runs += [replace(run, card=f"GPU-{card}", file=f"{card}/{run.file}") for run in over_time(readings(values))]
+    assert not any(drifting(runs).values())
+
+
+def test_the_order_of_the_files_does_not_matter():
+    runs = measured(3, 4, 0.14)
+    assert drifting(runs) == drifting(runs[::-1])
 
 
 def test_cards_that_vary_much_have_a_wide_spread():
     rng = np.random.default_rng(0)
     histories = [over_time(readings(4.6 * (1 + 0.05 * rng.standard_normal(5)))) for _ in range(50)]
     (prior,) = run_priors(histories).values()
-    assert prior.spread == pytest.approx(0.05, rel=0.15)
+    assert prior.spread == pytest.approx(0.05, rel=0.15) and prior.cards == MAX_POOLED_WEIGHT

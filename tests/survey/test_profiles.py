@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from gpudissect.cli.discover import ProfileName
 from gpudissect.device.kinds import open_device
-from gpudissect.errors import UsageError
+from gpudissect.errors import RecordingError, UsageError
 from gpudissect.estimate import Status
 from gpudissect.fleet.readings import run_of
 from gpudissect.measure.plan import Study
@@ -76,9 +78,13 @@ def test_what_was_measured_before_the_limit_is_kept(monkeypatch):
     clock = iter(range(10**6))
     monkeypatch.setattr("gpudissect.survey.run.time.perf_counter", lambda: next(clock))
     monkeypatch.setitem(profiles.PROFILES, "health", replace(PROFILES["health"], max_seconds=30))
-    _, survey = health("sim:gtx980")
+    with open_device("sim:gtx980") as device:
+        ran, run = [], device.run
+        monkeypatch.setattr(device, "run", lambda batch: ran.extend(batch) or run(batch))
+        survey = run_survey(device, profile="health")
     assert "allowed: 30 s" in survey.failures[0].reason
     assert 0 < len(values(survey)) < len(survey.findings)
+    assert survey.workloads == len(ran), "no trace was discarded"
     assert all("allowed" in each.reason for each in survey.findings if each.status is Status.SKIPPED)
 
 
@@ -96,6 +102,22 @@ def test_an_unknown_profile_is_refused():
 def test_a_profile_replaces_the_recorded_selection():
     options = Request(profile="health").options({"seed": 3, "quick": True, "elements": ["l1"]})
     assert (options.profile, options.seed, options.quick, options.elements) == ("health", 3, False, None)
+
+
+def test_a_selection_replaces_the_recorded_profile():
+    options = Request(elements=("l2",)).options({"seed": 3, "profile": "health"})
+    assert (options.profile, options.seed, options.elements) == (None, 3, ("l2",))
+    assert Request().options({"profile": "health"}).profile == "health"
+
+
+def test_a_recording_of_latency_hiding_has_no_health():
+    with pytest.raises(RecordingError, match="gpudissect hide"):
+        Request(profile="health").options({"elements": ["hiding"]})
+
+
+def test_the_names_of_profiles_agree():
+    (names,) = {get_args(each) for each in get_args(Options.model_fields["profile"].annotation) if get_args(each)}
+    assert set(names) == set(PROFILES) == {each.value for each in ProfileName}
 
 
 def test_runs_of_a_profile_are_compared_with_one_another_only():

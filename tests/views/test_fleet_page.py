@@ -2,15 +2,19 @@
 
 import re
 from dataclasses import replace
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
+from gpudissect.fleet.history import histories
 from gpudissect.fleet.report import report
 from gpudissect.views.page.fingerprint import strip
 from gpudissect.views.page.fleet import fleet_page
 from gpudissect.views.page.fleet_history import MAX_HISTORIES
 from gpudissect.views.plots.sparkline import MIN_RANGE, Point, sparkline
-from tests.support.fleet import readings
+from gpudissect.views.terminal.fleet_history import print_history
+from tests.support.fleet import over_time, readings
 
 MAP = "aabb" * 33
 
@@ -47,6 +51,21 @@ def test_a_large_fleet_names_the_cards_that_are_left_out():
     page = page_of(runs_of(MAX_HISTORIES + 5, 2, {3}))
     assert page.count('class="sparkline"') == MAX_HISTORIES and "and 5 more cards" in page
     assert page.index("<h3>cuda:3</h3>") < page.index("<h3>cuda:0</h3>")
+
+
+def test_a_partial_run_does_not_hide_the_drift_before_it():
+    runs = over_time(readings([4.6, 4.6, 3.2, 3.2]))
+    runs[3] = replace(runs[3], readings={})
+    assert "drift of 1 value" in page_of(runs)
+
+
+def test_names_of_files_are_cleaned_in_a_terminal():
+    key = ("\x1b[31mred", "read_bandwidth")
+    runs = over_time(readings([4.6, 4.6], key=key))
+    found = report(runs)
+    out = Console(file=StringIO(), width=200)
+    print_history(out, *histories(found, runs, found.cards))
+    assert "read bandwidth" in out.file.getvalue() and "\x1b" not in out.file.getvalue()
 
 
 @pytest.mark.parametrize("field", ["file", "label", "time", "card"])

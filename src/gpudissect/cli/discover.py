@@ -84,7 +84,7 @@ def discover(
     ] = None,
     profile: Annotated[
         ProfileName | None,
-        Option(help="health: bandwidths, latencies and rates that a check between jobs needs, in seconds."),
+        Option(help="health: a check between jobs, in seconds: bandwidths, latencies and rates."),
     ] = None,
     seed: Annotated[int | None, Option(min=0, max=2**32 - 1, help="Seed of every random choice (default 0).")] = None,
     compare_methods: Annotated[bool | None, Option("--compare-methods", help="Also run older methods.")] = None,

@@ -27,6 +27,7 @@ from gpudissect.errors import UsageError
 
 if TYPE_CHECKING:
     from gpudissect.fleet.history import History
+    from gpudissect.fleet.report import CardReport
 
 MAX_LISTED = 20  # unreadable files
 MAX_CARDS = 100_000
@@ -132,11 +133,11 @@ def report(
     from gpudissect.fleet.metrics import metrics
     from gpudissect.fleet.readings import read_folder
     from gpudissect.fleet.report import report as report_on
-    from gpudissect.fleet.sentences import has_other_fingerprint, sentence, summary
+    from gpudissect.fleet.sentences import is_worth_a_sentence, sentence, summary
     from gpudissect.results.files import check_apart, check_names, check_writable
 
     if card is not None and (html is not None or prometheus is not None):
-        raise UsageError("--html and --prometheus are of all cards: leave out --card")
+        raise UsageError("--html and --prometheus cover all cards: leave out --card")
     check_names(prometheus, html)
     if prometheus is not None and html is not None:
         check_apart(prometheus, [html])
@@ -152,7 +153,7 @@ def report(
         print_note(f"{len(unreadable) - MAX_LISTED} more files are no results")
     if card is not None:
         chosen = find_cards(found, card)
-        _print_histories(histories(found, runs, chosen), as_json)
+        _print_histories(chosen, histories(found, runs, chosen), as_json)
         return PARTIAL if any(each.is_out for each in chosen) else DONE
     if prometheus is not None:
         write_file(prometheus, metrics(found, runs).encode())
@@ -165,20 +166,29 @@ def report(
         content = {"schema": "gpudissect-fleet/1", "groups": [asdict(each) for each in found.groups], "cards": cards}
         print_json(json.dumps(content | {"runs": found.runs, "unreadable": found.unreadable}, indent=1))
     else:
-        changed = [each for each in found.cards if has_other_fingerprint(each) and not each.is_out]
-        for line in (*summary(found), *map(sentence, (*found.out, *changed))):
+        others = [each for each in found.cards if is_worth_a_sentence(each) and not each.is_out]
+        for line in (*summary(found), *map(sentence, (*found.out, *others))):
             typer.echo(line)
     return PARTIAL if found.out else DONE
 
 
-def _print_histories(histories: Sequence[History], as_json: bool) -> None:
+def _print_histories(cards: Sequence[CardReport], histories: Sequence[History], as_json: bool) -> None:
     """Print the history of a card for each group of settings with which it was measured."""
+    from gpudissect.fleet.sentences import is_worth_a_sentence, sentence
     from gpudissect.views.terminal.fleet_history import print_history
     from gpudissect.views.terminal.layout import console
 
     if as_json:
-        content = {"schema": "gpudissect-fleet-history/1", "histories": [asdict(each) for each in histories]}
+        content = {
+            "schema": "gpudissect-fleet-history/1",
+            "histories": [
+                asdict(each) | {"out": card.is_out, "deviations": [asdict(one) for one in card.deviations]}
+                for card, each in zip(cards, histories, strict=True)
+            ],
+        }
         print_json(json.dumps(content, indent=1))
         return
-    for each in histories:
+    for card, each in zip(cards, histories, strict=True):
         print_history(console(sys.stdout), each)
+        if is_worth_a_sentence(card):
+            typer.echo(sentence(card))

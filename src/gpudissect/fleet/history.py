@@ -25,6 +25,7 @@ from gpudissect.results.compare import Key
 
 MAX_NAME_LENGTH = 60  # characters of a card in a message
 MAX_NAMED_CARDS = 4
+MAX_SHOWN_RUNS = 100  # the last ones
 PLACE = "place"  # name of a difference: host and device
 TESTS = 2  # a card with several runs is compared with its siblings and with its earlier runs
 
@@ -97,7 +98,7 @@ class History:
 
 
 def histories(report: FleetReport, runs: Sequence[Run], cards: Sequence[CardReport]) -> list[History]:
-    """The history of some cards of a report on `runs`. Each run is compared with up to 100 runs before it."""
+    """The last 100 runs of some cards of a report on `runs`, each compared with up to 100 runs before it."""
     by_file = {run.file: run for run in runs}
     known = {(card.group, card.card): [by_file[file] for file in card.files] for card in report.cards}
     priors = {
@@ -108,7 +109,8 @@ def histories(report: FleetReport, runs: Sequence[Run], cards: Sequence[CardRepo
 
 
 def _history(card: CardReport, runs: Sequence[Run], priors: Mapping[Key, Prior]) -> History:
-    rows = (_row(runs[max(0, number - MAX_EARLIER_RUNS) : number + 1], priors) for number in range(len(runs)))
+    shown = range(max(0, len(runs) - MAX_SHOWN_RUNS), len(runs))
+    rows = (_row(runs[max(0, number - MAX_EARLIER_RUNS) : number + 1], priors) for number in shown)
     return History(card.card, card.label, runs[-1].group, tuple(rows))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import zip_longest
 from pathlib import Path
@@ -24,6 +25,7 @@ from gpudissect.results.model import (
     NO_VALUE,
     Conditions,
     Device,
+    Failure,
     Finding,
     Items,
     Number,
@@ -68,6 +70,8 @@ class PartOfResult(Record):
     options: Options = Options()
     conditions: Conditions = Conditions()
     findings: Items[PartOfFinding] = ()
+    failures: Items[Failure] = ()
+    interrupted: bool = False
     code: str = ""
 
 
@@ -92,6 +96,7 @@ class Run:
         readings: by element and attribute.
         facts: what driver and clock state, by name.
         partitions: the L2 partition near each SM, as of `fingerprint.letters_of`; empty if not measured.
+        problem: why values are missing; empty if the run is complete.
 
     """
 
@@ -103,6 +108,7 @@ class Run:
     readings: Mapping[Key, Reading] = field(repr=False)
     facts: Mapping[str, str]
     partitions: str = ""
+    problem: str = ""
 
 
 def read_folder(folder: Path) -> tuple[list[Run], list[str]]:
@@ -181,7 +187,19 @@ def run_of(result: Result | PartOfResult, file: str) -> Run:
     command = command_of({each.element for each in result.findings} or set(result.options.elements or ()))
     group = (result.device.name, result.device.origin.value, command, *chosen, *settings)
     partitions = _partitions(result.findings, result.device.sm_count)
-    return Run(file, card or file, label, group, origin.time or "", readings, dict(_facts(result)), partitions)
+    failed = [f"{each.experiment}: {each.reason}" for each in result.failures]
+    problem = failed[0] if failed else "interrupted" if result.interrupted else ""
+    facts = dict(_facts(result))
+    return Run(file, card or file, label, group, origin.time or "", readings, facts, partitions, problem)
+
+
+def seconds_of(time: str) -> float | None:
+    """Seconds since 1970 of an ISO 8601 time, in UTC if it names no zone; None for a text that is none."""
+    try:
+        parsed = datetime.fromisoformat(time)
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _readings(findings: Iterable[Finding | PartOfFinding]) -> Iterator[tuple[Key, Reading]]:

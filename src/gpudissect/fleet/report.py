@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from statistics import median
 
 import numpy as np
@@ -18,8 +19,8 @@ from gpudissect.fleet.infer_outliers import (
     Prior,
     deviations,
 )
-from gpudissect.fleet.readings import Reading, Run
-from gpudissect.fleet.run_spread import DEFAULT, MAX_EARLIER_RUNS, run_priors
+from gpudissect.fleet.readings import Reading, Run, seconds_of
+from gpudissect.fleet.run_spread import DEFAULT, MAX_EARLIER_RUNS, of_card, run_priors
 from gpudissect.results.compare import MAX_CLOCK_RATIO, Key
 
 HARDWARE = ("SMs", "memory size", "l2 size", "memory bus bits")
@@ -87,6 +88,7 @@ class CardReport:
         usual_settings: whether there are enough siblings to know the usual settings, and this card has them.
         health: the values that operators look at, whether they deviate or not.
         partitions: the last known map of `fingerprint.letters_of`; empty if there is none.
+        problem: why values of the last run are missing; empty if it is complete.
 
     """
 
@@ -101,6 +103,7 @@ class CardReport:
     usual_settings: bool
     health: tuple[Deviation, ...]
     partitions: str = ""
+    problem: str = ""
 
     @property
     def is_out(self) -> bool:
@@ -139,7 +142,7 @@ def report(runs: Sequence[Run], unreadable: Sequence[str] = ()) -> FleetReport:
         by_group[run.group][run.card].append(run)
     groups, cards = list[Group](), list[CardReport]()
     for number, (name, by_card) in enumerate(sorted(by_group.items())):
-        histories = [without_copies(sorted(each, key=lambda run: (run.time, run.file))) for each in by_card.values()]
+        histories = [without_copies(sorted(each, key=_order_of)) for each in by_card.values()]
         last = [_latest(each) for each in histories]
         tests = 2 if any(len(each) > 1 for each in histories) else 1  # also against earlier runs
         keys = _shared(last)
@@ -154,10 +157,16 @@ def report(runs: Sequence[Run], unreadable: Sequence[str] = ()) -> FleetReport:
             deviating = _sorted(each for each, is_out in values if is_out)
             health = tuple(each for each, _ in values if is_health((each.element, each.attribute)))
             drifting = _sorted(drifts(history, one, priors, tests))
-            rest = (different, changes(history), bool(usual) and has_usual, health, one.partitions)
+            rest = (different, changes(history), bool(usual) and has_usual, health, one.partitions, one.problem)
             cards.append(CardReport(one.card, one.label, number, files, deviating, drifting, *rest))
     cards.sort(key=lambda card: (not card.is_out, _least_chance(card), card.label, card.card))
     return FleetReport(tuple(groups), tuple(cards), len(runs), tuple(unreadable))
+
+
+def _order_of(run: Run) -> tuple[float, str]:
+    """Runs without a known time come first: none of them hides the last one."""
+    seconds = seconds_of(run.time)
+    return (-inf if seconds is None else seconds), run.file
 
 
 def without_copies(history: Sequence[Run]) -> list[Run]:
@@ -231,7 +240,8 @@ def drifts(history: Sequence[Run], last: Run, priors: Mapping[Key, Prior], tests
     keys = [key for key, readings in series.items() if len(readings) > 1]
     for key in keys:
         if _may_drift(series[key], _least_deviation(key)):
-            compared = _compared(key, series[key], keys, priors.get(key, DEFAULT), tests)
+            prior = of_card([each.value for each in series[key][:-1]], priors.get(key, DEFAULT))
+            compared = _compared(key, series[key], keys, prior, tests)
             yield from (each for place, each, is_out in compared if is_out and place == len(series[key]) - 1)
 
 

@@ -9,6 +9,7 @@ from gpudissect.results.folded import rounded, rounded_range
 from gpudissect.results.text import title_of, words
 
 MAX_DEVIATIONS = 3  # named of a card
+MAX_PROBLEM_LENGTH = 100  # characters
 MAX_TIME_LENGTH = 32  # characters of a time that is none
 MEANING = "the GPU may have been replaced, or MIG or a mask enables other SMs"  # of another fingerprint
 
@@ -31,12 +32,18 @@ def sentence(card: CardReport) -> str:
     if (hardware or card.deviations) and card.usual_settings:
         parts.append("clocks and settings as most siblings")
     parts += [_change(each) for each in card.changes if card.drifts or each.name == FINGERPRINT]
+    parts += [f"incomplete ({brief(card.problem, MAX_PROBLEM_LENGTH)})"] if card.problem else []
     return clean(f"{name_of(card)}: {'; '.join(parts)}")
 
 
 def has_other_fingerprint(card: CardReport) -> bool:
     """Whether the map of L2 partitions differs from that of the earlier runs."""
     return any(each.name == FINGERPRINT for each in card.changes)
+
+
+def is_worth_a_sentence(card: CardReport) -> bool:
+    """Whether a card is out, has another fingerprint, or lacks values."""
+    return card.is_out or bool(card.problem) or has_other_fingerprint(card)
 
 
 def remarks_on(run: HistoryRun) -> list[str]:
@@ -67,7 +74,7 @@ def is_slower(relative: float, unit: str) -> bool:
 
 
 def _change(each: Difference) -> str:
-    text = f"{each.name} {each.value}, in the run before {each.others}"
+    text = f"{each.name} {each.value}, previously {each.others}"
     return f"{text}: {MEANING}" if each.name == FINGERPRINT else text
 
 

@@ -57,6 +57,7 @@ class Drive:
         progress: called with the number of ended experiments, their total, and the names of those that run.
         outcomes, failed: outcomes of those that ended, or why there is none.
         failures: experiments that failed themselves, not for want of another.
+        check_limits: called before each batch; what it raises ends the run.
 
     """
 
@@ -72,6 +73,7 @@ class Drive:
     workloads: int = 0
     contexts: list[Context] = field(default_factory=list)
     skipped: set[str] = field(default_factory=set)
+    check_limits: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         if not self.bench.quick:
@@ -151,6 +153,7 @@ class Drive:
 
     def _run_batch(self) -> None:
         """One batch for all that run. If the device refuses it, each runs alone: one must not fail the others."""
+        self.check_limits()
         running, self.running = self.running, []
         self.interrupted = running
         self._report(", ".join(each.experiment.name for each in running))

@@ -150,7 +150,8 @@ def run_experiments(
     drive = Drive(device, bench, _with_needs(requested, registered), progress or (lambda *_: None))
     start = time.perf_counter()
     if profile is not None:
-        drive.progress = _within_limits(drive, profile, drive.progress)
+        limits = PROFILES[profile]
+        drive.check_limits = lambda: limits.check(time.perf_counter() - start, drive.contexts)
     interrupted = False
     try:
         drive.run()
@@ -160,7 +161,7 @@ def run_experiments(
     except LimitReached as reached:
         drive.conclude()
         drive.failures.append(Failure(str(profile), str(reached)))
-        drive.failed |= dict.fromkeys(drive.experiments.keys() - drive.outcomes.keys(), str(reached))
+        drive.failed = dict.fromkeys(drive.experiments.keys() - drive.outcomes.keys(), str(reached)) | drive.failed
     elements = {each.element for each in requested}
     outcomes = drive.outcomes
     knowledge = [outcome.knowledge for outcome in outcomes.values()]
@@ -182,17 +183,6 @@ def run_experiments(
         not_predicted=_instances(knowledge, NotPredicted),
         series=tuple(each for outcome in outcomes.values() for each in outcome.series if each.element in elements),
     )
-
-
-def _within_limits(drive: Drive, profile: str, progress: Progress) -> Progress:
-    """A progress report that raises `LimitReached` where the profile ends."""
-    start, limits = time.perf_counter(), PROFILES[profile]
-
-    def report(done: int, total: int, names: str) -> None:
-        limits.check(time.perf_counter() - start, drive.contexts)
-        progress(done, total, names)
-
-    return report
 
 
 def _instances(knowledge: Iterable[object], kind: type[T]) -> tuple[T, ...]:

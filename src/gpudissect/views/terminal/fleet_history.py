@@ -18,7 +18,7 @@ MAX_COLUMNS = 10  # health values, on the widest terminal
 def print_history(out: Console, history: History) -> None:
     """Print a row for each run, with as many health values as fit, then what drifts or changed in each run."""
     out.print(Text(clean(f"{history.label} ({history.card}): {', '.join(history.group)}"), "bold"))
-    names = {key: f"{title_of(key[0], short=True)} {words(key[1])}" for key in history.keys[:MAX_COLUMNS]}
+    names = {key: clean(f"{title_of(key[0], short=True)} {words(key[1])}") for key in history.keys[:MAX_COLUMNS]}
     rows = [_row(run, names) for run in history.runs]
     table = fitting_table(out, [TIME, *names.values(), FILE], rows, [FILE, *reversed(list(names.values()))])
     print_table(out, table)
