@@ -86,9 +86,9 @@ def run(
         raise UsageError("--count, --spread and --fault are of simulated cards: name their model, such as -d sim:h200")
     if device is not None and not device.startswith("sim:"):
         raise UsageError(f"-d names a simulated GPU, not {device!r:.60}; without it, all real GPUs are measured")
-    Request(elements=check_elements(only), quick=quick, profile=profile)
+    chosen = Request(elements=check_elements(only), quick=quick, profile=profile)
     options = ("--profile", profile.value) if profile else ("--quick",) * quick
-    options += tuple(word for name in check_elements(only) or () for word in ("--only", name))
+    options += tuple(word for name in chosen.elements or () for word in ("--only", name))
     where, faults = (scheduler, cluster, workers), tuple(fault or ())
     request = FleetRequest(device, count, options, timeout, *where, spread, faults)
     with progress_on_stderr() as progress:

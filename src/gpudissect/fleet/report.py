@@ -142,7 +142,7 @@ def report(runs: Sequence[Run], unreadable: Sequence[str] = ()) -> FleetReport:
         by_group[run.group][run.card].append(run)
     groups, cards = list[Group](), list[CardReport]()
     for number, (name, by_card) in enumerate(sorted(by_group.items())):
-        histories = [without_copies(sorted(each, key=_order_of)) for each in by_card.values()]
+        histories = [_without_copies(sorted(each, key=_order_of)) for each in by_card.values()]
         last = [_latest(each) for each in histories]
         tests = 2 if any(len(each) > 1 for each in histories) else 1  # also against earlier runs
         keys = _shared(last)
@@ -150,7 +150,7 @@ def report(runs: Sequence[Run], unreadable: Sequence[str] = ()) -> FleetReport:
         compared, usual, priors = _among_siblings(last, keys, tests), _usual(last), run_priors(histories)
         for history, one, values in zip(histories, last, compared, strict=True):
             files = tuple(run.file for run in history)
-            different = differences(one.facts, usual)
+            different = _differences(one.facts, usual)
             has_usual = all(name in usual for name in SETTINGS if name in one.facts) and not any(
                 each.name in SETTINGS for each in different
             )
@@ -169,7 +169,7 @@ def _order_of(run: Run) -> tuple[float, str]:
     return (-inf if seconds is None else seconds), run.file
 
 
-def without_copies(history: Sequence[Run]) -> list[Run]:
+def _without_copies(history: Sequence[Run]) -> list[Run]:
     """Runs in their order, those once of which there are several files."""
     found = list[Run]()
     for run in history:
@@ -302,14 +302,14 @@ def changes(history: Sequence[Run]) -> tuple[Difference, ...]:
     if len(history) < 2:
         return ()
     before, last = history[-2], history[-1]
-    found = differences(last.facts, dict.fromkeys(last.facts, NO_FACT) | dict(before.facts))
+    found = _differences(last.facts, dict.fromkeys(last.facts, NO_FACT) | dict(before.facts))
     known = last_partitions(history[:-1])
     if has_changed(known, last.partitions):
         found += (Difference(FINGERPRINT, identity(last.partitions), identity(known)),)
     return found
 
 
-def differences(facts: Mapping[str, str], others: Mapping[str, str]) -> tuple[Difference, ...]:
+def _differences(facts: Mapping[str, str], others: Mapping[str, str]) -> tuple[Difference, ...]:
     """Facts that differ from the same ones of others."""
     pairs = ((name, facts.get(name, NO_FACT), value) for name, value in others.items())
     return tuple(Difference(*each) for each in pairs if not _same(*each))

@@ -61,7 +61,8 @@ def _section(card: CardReport, found: History, may_be_open: bool) -> Markup:
 
 
 def _remarks(run: HistoryRun) -> Markup | str:
-    return tag("ul", *(tag("li", text) for text in remarks_on(run)), class_="remarks") if remarks_on(run) else "–"
+    remarks = remarks_on(run)
+    return tag("ul", *(tag("li", text) for text in remarks), class_="remarks") if remarks else "–"
 
 
 def _plot(key: Key, found: Sequence[tuple[float, HistoryValue]], ends: tuple[float, float]) -> Markup | None:
