@@ -12,7 +12,7 @@ from gpudissect.device.cuda.stream.runner import StreamRunner
 from gpudissect.errors import KernelFailed, UnsupportedWorkload, WorkloadError
 from gpudissect.workload import Path, Transfer
 from gpudissect.workload.digest import digest
-from tests.support.fake_context import FakeContext, parts
+from tests.support.fake_context import FakeContext
 from tests.support.workloads import stream
 
 LOW_32 = 0xFFFFFFFF
@@ -115,7 +115,7 @@ def words_at(index, mask, salt):
 
 
 def run(context, workload):
-    return StreamRunner(*parts(context), Arena(context, 1 << 24), MAX_SHARED).run([workload])[0]
+    return StreamRunner(context, Arena(context, 1 << 24), MAX_SHARED).run([workload])[0]
 
 
 def test_a_cluster():

@@ -62,7 +62,7 @@ class CudaGpu(Device):
         buffers = self._buffers = LaunchBuffers(context)
         arena = self._arena = Arena(context, usable)
         self._chases = ChaseRunner(context, buffers, arena, texture)
-        self._streams = StreamRunner(context, buffers, arena, shared)
+        self._streams = StreamRunner(context, arena, shared)
         self._mixes = MixRunner(context, buffers, arena)
         self._launches = LaunchRunner(context, buffers)
 
@@ -212,7 +212,7 @@ class CudaGpu(Device):
         self._nvml.close()
         if not self._broken and not self._context.is_lost():  # freeing memory would wait for a kernel that hangs
             self._context.activate()
-            for holder in (self._launches, self._chases, self._buffers, self._arena):
+            for holder in (self._launches, self._chases, self._streams, self._buffers, self._arena):
                 holder.release()
             self._context.close()
 

@@ -5,13 +5,14 @@ any cache, the share of random lines that hit in it. The far partition is checke
 lacks; what the near one holds of them is counted for both, for lines fetched last lie in both.
 """
 
+import math
 from dataclasses import replace
 from types import NoneType
 
 import numpy as np
 
 from gpudissect.estimate import Estimate, Series, Status
-from gpudissect.measure.access_patterns import ELEMENTS_PER_PROBE, Blocks, footprint, probed_chain
+from gpudissect.measure.access_patterns import Blocks, footprint, random_probes
 from gpudissect.measure.cache.infer_l2_partitions import partition_count
 from gpudissect.measure.cache.infer_level import FarPartition, Level
 from gpudissect.measure.cache.infer_residency import (
@@ -41,12 +42,12 @@ from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL,
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.simulation.cache.geometry import PARTITION_COUNT
 from gpudissect.units import format_bytes
-from gpudissect.workload import Chase, Shuffled, Timing
+from gpudissect.workload import Shuffled
 
 FILLED_SHARE = 0.9  # of the L2, where hits are timed again
 CAVEAT_LATENCY_RATIO = 1.1  # relative to a small footprint
 OVERSUBSCRIPTION = 3  # footprint of random lines, relative to one that overflows the near partition
-MIN_PARTITION_PROBES, MAX_PARTITION_CHAINS = 16384, 4
+PARTITION_PROBES, PARTITION_CHASES = 16384, 2
 METHOD = "largest footprint without a steady-state miss"
 PARTITION_METHOD = "share of random lines resident at any one time"
 MULTIPLE = "{} the near partition; the residency of the far one lies within the bracket"
@@ -211,24 +212,16 @@ def _partition_sizes(level: Level, far: FarPartition, line: int, bench: Bench) -
     blocks = Blocks(count, line, (0,), count * line)
     near, far_lines, hits = [], [], []
     evidence = level.evidence
-    word, fetch = level.path.word, level.fetch.fetch or line
-    chains = [
-        probed_chain(blocks, fetch, word, bench.rng("parts", count, i), MIN_PARTITION_PROBES)
-        for i in range(min(MAX_PARTITION_CHAINS, -(-MIN_PARTITION_PROBES * ELEMENTS_PER_PROBE // count)))
-    ]
-    for i, chain in enumerate(chains):
-        order, picks, warmup = chain.order, chain.picks, chain.warmup
-        chase = Chase(path=level.path, order=order, timing=Timing.EACH, picks=picks, warmup=warmup, alone=True)
-        probed = order.offsets()[list(picks)]
+    for i in range(PARTITION_CHASES):
+        chase = random_probes(level.path, blocks, bench.rng("parts", count, i), PARTITION_PROBES)
+        probed = chase.order.offsets()
         trace, *touches = yield [chase, *first_access_chases(level.path, probed, bench, "parts", i)]
         evidence += (trace.workload, *(touch.workload for touch in touches))
         near.append(trace.cycles <= bounds.hit_max)
         far_lines.append(home.are_far(first_accesses(probed, touches)))
         hits.append(trace.cycles < (far.hits.high + home.far) / 2)
     are_far = np.concatenate(far_lines)
-    near_size, whole = partition_sizes(
-        np.concatenate(near), are_far, np.concatenate(hits), count * line, ELEMENTS_PER_PROBE
-    )
+    near_size, whole = partition_sizes(np.concatenate(near), are_far, np.concatenate(hits), count * line, math.inf)
     partitions = partition_count(int((~are_far).sum()), are_far.size)
     multiple = MULTIPLE.format("twice" if partitions == PARTITION_COUNT else f"{partitions} times")
     capacity = _partition("capacity", whole, evidence, multiple)

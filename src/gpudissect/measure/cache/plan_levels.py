@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.estimate import Series, Status
-from gpudissect.measure.access_patterns import cold_pairs, footprint, scattered_offsets
+from gpudissect.measure.access_patterns import cold_pairs, filled, footprint, next_accesses, scattered_offsets
 from gpudissect.measure.cache.infer_l2_partitions import HomePartition, find_home_partition
 from gpudissect.measure.cache.infer_level import (
     MAX_LATENCY_RATIO,
@@ -243,8 +243,9 @@ def _add_partitions(level: Level, bench: Bench) -> Ask[Level]:
 
 def overflow_chase(path: Path, size: int, bench: Bench) -> tuple[Chase, Array]:
     """A chase over `size` bytes of the L2 in which single accesses are timed, and the offsets of those in bytes."""
-    chase = replace(sample_chase(path, size, L2_STRIDE, bench, alone=True, samples=L2_SAMPLES), warmup=1)
-    return chase, chase.order.offsets()[list(chase.picks or range(chase.order.count))]
+    prior = filled(path, footprint(size, L2_STRIDE, bench.seed_for("sweep", path, size, L2_STRIDE)))
+    order = next_accesses(prior, L2_SAMPLES)
+    return Chase(path=path, order=order, timing=Timing.EACH, warmup=0, alone=True, before=(prior,)), order.offsets()
 
 
 def far_hits(

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from types import NoneType
 
 import numpy as np
 
 from gpudissect.estimate import Estimate, Series, Status
-from gpudissect.measure.access_patterns import ELEMENTS_PER_PROBE, MIN_LONG_CHAIN_BLOCKS, Blocks, probed_chain
+from gpudissect.measure.access_patterns import (
+    ELEMENTS_PER_PROBE,
+    MIN_FILLED_BLOCKS,
+    MIN_LONG_CHAIN_BLOCKS,
+    Blocks,
+    probed_chain,
+    random_probes,
+)
 from gpudissect.measure.cache.infer_level import Level, SlowerHits, slower_hits
 from gpudissect.measure.cache.infer_line import MIN_SHARE_GAP, Hits, hits_more_often, same_line_probability
 from gpudissect.measure.cache.infer_residency import Residency, estimate_residency
@@ -230,7 +238,8 @@ class _Prober:
         words = tuple(range(0, line, self.fetch)) if line > self.fetch else self.touched_words(count)
         visited = OVERSUBSCRIPTION * count
         hits = yield from self.probe(visited, line, words, RESIDENCY_PROBES)
-        return estimate_residency(hits.hits, hits.probes, visited, ELEMENTS_PER_PROBE)
+        between = math.inf if self._is_filled(visited) else ELEMENTS_PER_PROBE
+        return estimate_residency(hits.hits, hits.probes, visited, between)
 
     def probe(self, count: int, size: int, words: tuple[int, ...], probes: int) -> Ask[Hits]:
         """Hits of at least so many probes of blocks."""
@@ -241,6 +250,10 @@ class _Prober:
         traces = iter((yield [chase for batch in batches for chase in batch]))
         return [self._count_hits([next(traces) for _ in batch]) for batch in batches]
 
+    def _is_filled(self, count: int) -> bool:
+        """Whether many threads visit so many blocks before they are probed."""
+        return self.level.alone and count >= MIN_FILLED_BLOCKS
+
     def _chases(self, blocks: Blocks, probes: int) -> list[Chase]:
         path, alone = self.level.path, self.level.alone
         shape = (blocks.count, blocks.size, len(blocks.words), blocks.span)
@@ -248,6 +261,10 @@ class _Prober:
         missing = probes
         while missing > 0:
             rng = self.bench.rng("scattered", self.level.element, *shape, probes, missing)
+            if self._is_filled(blocks.count):
+                chases.append(random_probes(path, blocks, rng))
+                missing -= chases[-1].order.count
+                continue
             chain = probed_chain(blocks, self.fetch, path.word, rng)
             order, picks, warmup = chain.order, chain.picks, chain.warmup
             chases.append(Chase(path=path, order=order, timing=Timing.EACH, picks=picks, warmup=warmup, alone=alone))

@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 
 from gpudissect.estimate import Series
-from gpudissect.measure.access_patterns import footprint
+from gpudissect.measure.access_patterns import filled, footprint, next_accesses
 from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.cache.plan_line import lines_of
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan
@@ -32,7 +32,8 @@ ALONE_BYTES = 256 * KIB  # from which on a chain may leave the private caches: o
 L2_FACTOR = 3.0  # of the last footprint, relative to the L2
 DEFAULT_L2_BYTES = 16 * MIB
 DEFAULT_LINE = 128
-LAPS, LONG_LAPS = 2, 1  # of a chain from ALONE_BYTES on, whose laps average over thousands of lines
+LAPS = 2  # below ALONE_BYTES
+LONG_LAP = 8192  # accesses from there on, which are enough for an average
 SHAPES = tuple(Configuration(blocks_per_sm=2, threads=512, ilp=ilp, width=16) for ilp in (4, 2, 1))
 """64, 32 and 16 KiB of an SM in flight, which is also the smallest footprint of an SM."""
 BANDWIDTH_PATHS = {"bandwidth": Path.GLOBAL, "l2_bandwidth": Path.GLOBAL_L2}
@@ -48,23 +49,23 @@ def latency_curve_plan(bench: Bench, known: Known) -> Plan:
     lines = [each for name in ("l1", "l2") if (each := known[lines_of(name)]) is not None]
     stride = min((each.line for each in lines), default=DEFAULT_LINE)
     sizes = footprints(MIN_CHASE_BYTES, min(_last_footprint(bench, known), bench.info.limit(path)))
-    chases = [
-        Chase(
-            path=path,
-            order=footprint(size, stride, bench.seed_for("curve", size, stride)),
-            timing=Timing.LAP,
-            warmup=1,
-            laps=LONG_LAPS if size >= ALONE_BYTES else LAPS,
-            alone=size >= ALONE_BYTES,
-        )
-        for size in sizes
-    ]
+    chases = [_curve_chase(size, stride, bench) for size in sizes]
     traces = yield chases
     latencies = [float(trace.cycles.min()) / chase.order.count for trace, chase in zip(traces, chases, strict=True)]
     columns = {"footprint": tuple(map(float, sizes)), "latency": tuple(latencies)}
     units = {"footprint": "B", "latency": "cycles"}
     evidence = tuple(map(digest, chases))
     return Outcome(series=(Series(ELEMENT, "latency against footprint", columns, units, evidence),))
+
+
+def _curve_chase(size: int, stride: int, bench: Bench) -> Chase:
+    """Laps over a footprint; of a large one only the begin, after many threads have visited all of it."""
+    order = footprint(size, stride, bench.seed_for("curve", size, stride))
+    chase = Chase(path=Path.GLOBAL, order=order, timing=Timing.LAP, warmup=1, laps=LAPS)
+    if size < ALONE_BYTES:
+        return chase
+    prior = filled(Path.GLOBAL, order)
+    return replace(chase, order=next_accesses(prior, LONG_LAP), warmup=0, laps=1, alone=True, before=(prior,))
 
 
 def bandwidth_curve_plan(bench: Bench, known: Known) -> Plan:

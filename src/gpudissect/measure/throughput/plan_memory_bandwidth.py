@@ -37,12 +37,14 @@ from gpudissect.workload.digest import digest
 L2_SHARE, LARGE_L2_SHARE = 0.4, 0.8  # of the smaller the near partition still holds copies of everything
 MAX_LARGE = 4  # configurations of the plateau, and of resident blocks, that are run over the larger share too
 MIN_ITERATIONS, MIN_RUN_BYTES = 1024, 1 << 32  # of a thread and a run: so long that starting and ending are negligible
+ITERATIONS = 2048  # which suffice where little is in flight: with more, the slowest configurations take most of the time
 MIN_DISTANCE = 1.4  # footprint before tiles are accessed again, relative to that of all resident blocks
 MIN_WAVE_BYTES = 1 << 28  # of a run of short blocks: far more than the timer's step
 MEMORY_FOOTPRINT = 128
 """Footprint of all buffers in capacities of the L2. Little stays in the L2, and thousands of short blocks have a few
 tiles each: on an H200 the best for stores (one to three tiles each 4.67 TB/s, six 4.59, fifteen 4.54, resident blocks
 4.25), whatever their cache hint."""
+SMALL_MEMORY_FOOTPRINT = 8  # likewise, at least, of configurations with little in flight
 WAVES, OWN_PARTS = "in waves of blocks", "each SM a part of its own"
 NO_L2_BOUND = Unbounded("no published peak of the L2 to compare with")
 
@@ -110,7 +112,7 @@ def _l2_stream(shape: Configuration, transfer: Transfer, target: int, bench: Ben
         if tiles < 1:
             return None
         footprint = tiles * blocks * shape.tile
-        passes = max(-(-MIN_ITERATIONS // tiles), -(-MIN_RUN_BYTES // footprint))
+        passes = max(-(-MIN_ITERATIONS // tiles), min(-(-MIN_RUN_BYTES // footprint), -(-ITERATIONS // tiles)))
         return shape.stream(Path.GLOBAL_L2, transfer, footprint, blocks, passes)
     tiles = int(target / (MIN_DISTANCE * resident * sms * shape.tile))
     if tiles < 1:
@@ -132,9 +134,12 @@ def memory_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Pla
     buffers = 2 if transfer is Transfer.COPY else 1
     target = stream_search.footprint_beyond_l2(MEMORY_FOOTPRINT // buffers, l2, path, buffers, bench)
 
+    small = stream_search.footprint_beyond_l2(SMALL_MEMORY_FOOTPRINT // buffers, l2, path, buffers, bench)
+
     def make(shape: Configuration) -> Stream | None:
         blocks = shape.blocks_per_sm * bench.info.sm_count
-        tiles = shape.narrowed(target) // (blocks * shape.tile)  # of each block
+        size = min(target, max(small, ITERATIONS * blocks * shape.tile))
+        tiles = shape.narrowed(size) // (blocks * shape.tile)  # of each block
         return shape.stream(path, transfer, tiles * blocks * shape.tile, blocks) if tiles else None
 
     surface = yield from search(stream_search.all_configurations(bench.info), make, bench)

@@ -22,7 +22,8 @@ L1_FRACTION = 2  # of the L1, surely left beside the shared memory in the same a
 SHARED_BYTES = 16 << 10  # footprint of a block, if it has no more in flight
 RESERVED_BYTES = 1024  # of shared memory that the driver may keep of each block
 ITERATIONS = 16384  # of a thread
-MAX_RUN_BYTES = 128 << 20  # of an SM
+MAX_RUN_BYTES = {Transfer.READ: 128 << 20, Transfer.WRITE: 32 << 20, Transfer.COPY: 128 << 20}
+"""Of an SM. All SMs together write to the L2, which takes a few bytes per cycle from each."""
 PER_SM = "per SM, with all SMs active"
 NO_L1_BOUND = Unbounded("no published peak of the L1 to compare with")
 NO_BANKS = Unbounded("not compared with the banks' bandwidth: they were not found")
@@ -45,7 +46,7 @@ def l1_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
         tiles, blocks = footprint // shape.in_flight, shape.blocks_per_sm * bench.info.sm_count
         if tiles < 1:
             return None
-        passes = _passes(tiles * shape.in_flight, shape)
+        passes = _passes(tiles * shape.in_flight, shape, transfer)
         return shape.stream(Path.GLOBAL, transfer, tiles * blocks * shape.tile, blocks, passes)
 
     surface = yield from search(stream_search.resident_configurations(bench.info), make, bench, bytes_per_cycle(bench))
@@ -75,7 +76,7 @@ def shared_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Pla
         tiles = min(room, max(SHARED_BYTES, shape.tile)) // shape.tile
         if tiles < 1:
             return None
-        blocks, passes = shape.blocks_per_sm * bench.info.sm_count, _passes(tiles * shape.in_flight, shape)
+        blocks, passes = shape.blocks_per_sm * bench.info.sm_count, _passes(tiles * shape.in_flight, shape, transfer)
         return shape.stream(Path.SHARED, transfer, tiles * shape.tile, blocks, passes)
 
     surface = yield from search(stream_search.resident_configurations(bench.info), make, bench, bytes_per_cycle(bench))
@@ -88,9 +89,9 @@ def shared_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Pla
     return Outcome((found,), Bandwidth(found, surface, make), (series,))
 
 
-def _passes(footprint: int, shape: Configuration) -> int:
+def _passes(footprint: int, shape: Configuration, transfer: Transfer) -> int:
     """Passes over an SM's footprint (bytes) for a run of sufficient length, whatever is in flight."""
-    return max(1, min(ITERATIONS * shape.in_flight, shape.narrowed(MAX_RUN_BYTES)) // footprint)
+    return max(1, min(ITERATIONS * shape.in_flight, shape.narrowed(MAX_RUN_BYTES[transfer])) // footprint)
 
 
 def bytes_per_cycle(bench: Bench) -> Callable[[Trace], Throughput]:

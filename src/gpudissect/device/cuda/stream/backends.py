@@ -23,7 +23,7 @@ _LOW_32 = 0xFFFFFFFF
 _WORD_STEP = 0x9E3779B9
 """From one word to the next (2^32 over the golden ratio: no two of 2^32 words are equal)."""
 _SALT_STEP = 0x85EBCA6B
-_SOURCE_RUN, _UNWRITTEN_RUN = -2, -3  # run numbers of the source's words, and of those in place before the first run
+SOURCE_RUN, _UNWRITTEN_RUN = -2, -3  # run numbers of the source's words, and of those in place before the first run
 _OTHER_REGISTERS = 24  # of a thread, at most, besides those it loads into: read from the machine code
 _BLOCK_SIZES = (1024, 512, 256)  # threads for which kernels are compiled: one has registers for all that is possible
 _MAX_CLUSTER_LOADS = 4  # of a thread in flight: with more the assembler waits for some before it starts the others
@@ -38,6 +38,7 @@ class Backend(ABC):
     kernel: Kernel
     shared: int  # bytes of dynamic shared memory of a block
     carveout = 100  # percent of the on-chip array preferred as shared memory
+    source = (0, 0)  # address and bytes of words of run `SOURCE_RUN` that it reads, if any
 
     def __init__(self, stream: Stream, context: CudaContext, arena: Arena, max_shared: int) -> None:
         self._stream, self._context = stream, context
@@ -113,9 +114,9 @@ class GlobalStream(Backend):
         self._tiles = tiles
         self._sums: NDArray[np.uint64] | None = None
         if stream.transfer is not Transfer.WRITE:
-            self._launch("write_words", self._source, _LOW_32, salt(_SOURCE_RUN))
+            self.source = self._source, stream.footprint
         if stream.transfer is Transfer.READ:
-            sums = _sums_of_tiles(tile // 4, tiles, stream.blocks_per_wave, salt(_SOURCE_RUN))
+            sums = _sums_of_tiles(tile // 4, tiles, stream.blocks_per_wave, salt(SOURCE_RUN))
             self._sums = np.tile(sums * np.uint64(stream.passes & _LOW_32) & np.uint64(_LOW_32), stream.waves)
 
     def spoil(self) -> None:
@@ -133,7 +134,7 @@ class GlobalStream(Backend):
         stream = self._stream
         if stream.transfer is Transfer.READ:
             return None
-        mask, start = _LOW_32, salt(_SOURCE_RUN)
+        mask, start = _LOW_32, salt(SOURCE_RUN)
         if stream.transfer is Transfer.WRITE:  # all warps leave the same words, each pass the next ones
             mask = _lanes(stream.threads) * stream.width // 4 - 1
             start = salt(run) + stream.passes - 1 & _LOW_32

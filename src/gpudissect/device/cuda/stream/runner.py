@@ -5,21 +5,23 @@ checked for every run, what was written or copied for the last. The GPU sums up 
 of a survey (H100).
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.device.cuda.context import CudaContext, LaunchBuffers
+from gpudissect.device.cuda.context import CudaContext
 from gpudissect.device.cuda.info import clock_rate
 from gpudissect.device.cuda.layout import STREAM_REPORT, STREAM_SUMMARY
-from gpudissect.device.cuda.memory import Arena
-from gpudissect.device.cuda.stream.backends import BACKENDS, GRID, THREADS, Backend
+from gpudissect.device.cuda.memory import Arena, HostBuffer
+from gpudissect.device.cuda.stream.backends import BACKENDS, GRID, SOURCE_RUN, THREADS, Backend, salt
 from gpudissect.errors import KernelFailed, UnsupportedWorkload
 from gpudissect.trace import Array, Context, Trace
-from gpudissect.workload import Path, Stream
+from gpudissect.workload import Path, Stream, Transfer
 from gpudissect.workload.digest import digest
 from gpudissect.workload.stream import MAX_TIMED_BLOCKS
 
@@ -27,6 +29,7 @@ _TIMEOUT_S, _TIMEOUT_S_PER_BYTE = 20.0, 1e-9
 _MAX_BLOCKS = 1 << 20  # so many fill any GPU hundreds of times over; each makes a report
 _MAX_PASSES = 2**32 - 1
 _MAX_SUMMARY_BLOCKS = 64
+_LOW_32 = 0xFFFFFFFF
 _OUTCOME = np.dtype([("sum", "u4"), ("rank", "u4")])  # of a block
 _WRONG_OFFSET = STREAM_SUMMARY.fields["wrong"][1] if STREAM_SUMMARY.fields else 0
 _MIN_CLOCK_NS = 20_000
@@ -61,23 +64,59 @@ class StreamRun:
         return bool(self.summary["last_begin"] < self.summary["first_end"])
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
+class _Memory:
+    """Memory of a stream that is on its way: reports and results on the GPU, and the results here."""
+
+    device: Arena
+    host: HostBuffer
+
+
+@dataclass(frozen=True, eq=False)
+class _Queued:
+    """A stream on its way: its runs, where their results come to stand here, and an event behind them."""
+
+    stream: Stream
+    backend: Backend
+    memory: _Memory
+    address: int
+    sizes: tuple[int, ...]  # bytes of the summaries, of what blocks report, and of their cycles if they are kept
+    end: Any
+
+
 class StreamRunner:
-    """Runs streams one after the other. `arena` holds footprints; a block has at most `max_shared` bytes."""
+    """Runs streams one after the other: the host prepares one while the GPU runs another.
 
-    context: CudaContext
-    buffers: LaunchBuffers
-    arena: Arena
-    max_shared: int
+    `arena` holds footprints; a block has at most `max_shared` bytes.
+    """
 
-    at_once = 1
+    at_once = 16
+
+    def __init__(self, context: CudaContext, arena: Arena, max_shared: int) -> None:
+        self.context, self.arena, self.max_shared = context, arena, max_shared
+        total = context.free_memory()[1]
+        self._memories = tuple(_Memory(Arena(context, total), HostBuffer(context)) for _ in range(2))
+        self._source = (0, 0)  # address and bytes of words that reads find there
 
     def run(self, streams: Sequence[Stream]) -> list[Trace]:
         """Run streams. Raises `DeviceError`, also when bytes are missing."""
-        return [self._run(stream) for stream in streams]
+        self._source = (0, 0)  # others use the arena too
+        queued: deque[_Queued] = deque()
+        traces: list[Trace] = []
+        for stream, memory in zip(streams, cycle(self._memories), strict=False):
+            if len(queued) == len(self._memories):
+                traces.append(self._finish(queued.popleft()))
+            queued.append(self._queue(stream, memory))
+        return traces + [self._finish(each) for each in queued]
 
-    def _run(self, stream: Stream) -> Trace:
-        """Run a stream, once untimed and then its timed runs. Raises `DeviceError`, also when bytes are missing."""
+    def release(self) -> None:
+        """Free the memory of reports and results."""
+        for memory in self._memories:
+            memory.device.release()
+            memory.host.release()
+
+    def _queue(self, stream: Stream, memory: _Memory) -> _Queued:
+        """Queue an untimed run of a stream and then its timed runs, each with its check. Raises `DeviceError`."""
         if stream.blocks > _MAX_BLOCKS or stream.passes > _MAX_PASSES:
             raise UnsupportedWorkload(
                 f"this device runs streams of at most {_MAX_BLOCKS} blocks and {_MAX_PASSES} passes, "
@@ -85,24 +124,20 @@ class StreamRunner:
             )
         backend = BACKENDS[stream.path](stream, self.context, self.arena, self.max_shared)
         backend.kernel.configure(shared=backend.shared, carveout=backend.carveout)
-        return _trace(stream, self._runs(stream, backend)[1:], self.context.device.name, backend.shared)
-
-    def _runs(self, stream: Stream, backend: Backend) -> list[StreamRun]:
-        """Queue all runs one after the other, each with its check, and wait once. Raises `KernelFailed`."""
+        self._write_source(stream, backend)
         count, is_timed = 1 + stream.runs, stream.blocks <= MAX_TIMED_BLOCKS
         summaries = np.zeros(count, STREAM_SUMMARY)
         summaries["first_begin"] = summaries["first_end"] = np.iinfo(np.uint64).max
-        sizes = (
-            stream.blocks * STREAM_REPORT.itemsize,
-            summaries.nbytes,
-            *[8 * stream.blocks * count] * (1 + is_timed),
-        )
-        reports, results, *columns, end = np.cumsum([self.buffers.reserve(sum(sizes)), *sizes]).tolist()
+        sizes = (summaries.nbytes, *[8 * stream.blocks * count] * (1 + is_timed))
+        reports_size = stream.blocks * STREAM_REPORT.itemsize
+        reports = memory.device.reserve(reports_size + sum(sizes))
+        results, *columns, _ = np.cumsum([reports + reports_size, *sizes]).tolist()
+        host = memory.host.reserve(sum(sizes))
         self.context.upload(results, summaries)
         for run in range(count):
             if is_last := run == count - 1:
                 backend.spoil()
-            self.context.fill_zeros(reports, sizes[0])
+            self.context.fill_zeros(reports, reports_size)
             grid, arguments = (stream.blocks, 1), backend.arguments(reports, run)
             self.context.launch(
                 backend.kernel, grid, stream.threads, backend.shared, *arguments, cluster=stream.cluster
@@ -113,17 +148,34 @@ class StreamRunner:
             places = [address + 8 * stream.blocks * run for address in columns]
             grid = (min(-(-stream.blocks // THREADS), _MAX_SUMMARY_BLOCKS), 1)
             self._launch("summarize", grid, reports, stream.blocks, summary, *places, *[0] * (2 - len(places)))
-        self.context.wait(_TIMEOUT_S + _TIMEOUT_S_PER_BYTE * stream.moved * count)
-        content = self.context.download(results, end - results)
-        summaries = content[: sizes[1]].view(STREAM_SUMMARY)
-        ends = content[sizes[1] :][: sizes[2]].view(_OUTCOME).reshape(count, -1)
-        cycles = content[sum(sizes[1:3]) :].view(np.int64).reshape(count, -1)
+        self.context.copy_to_host(host, results, sum(sizes))
+        return _Queued(stream, backend, memory, host, sizes, self.context.mark())
+
+    def _write_source(self, stream: Stream, backend: Backend) -> None:
+        """Queue the words that a stream reads, unless they are there: they depend on their position only."""
+        (address, size), (written_at, written) = backend.source, self._source
+        if size and (address != written_at or size > written):
+            self._launch("write_words", GRID, address, size // 4, _LOW_32, salt(SOURCE_RUN))
+            self._source = backend.source
+        if stream.transfer is not Transfer.READ or not size:  # it may have written elsewhere
+            self._source = (0, 0)
+
+    def _finish(self, queued: _Queued) -> Trace:
+        """Wait for a stream; its trace. Raises `KernelFailed`."""
+        stream, backend, sizes = queued.stream, queued.backend, queued.sizes
+        count = 1 + stream.runs
+        self.context.wait_for(queued.end, _TIMEOUT_S + _TIMEOUT_S_PER_BYTE * 2 * stream.moved * count)
+        content = queued.memory.host.content(queued.address, sum(sizes))
+        summaries = content[: sizes[0]].view(STREAM_SUMMARY)
+        ends = content[sizes[0] :][: sizes[1]].view(_OUTCOME).reshape(count, -1)
+        cycles = content[sum(sizes[:2]) :].view(np.int64).reshape(count, -1)
         for run, summary in enumerate(summaries):
             if summary["missing"]:
                 raise KernelFailed(f"a stream on path {stream.path.value}: not every block ran")
             if summary["wrong"] or backend.is_wrong(ends[run], run):
                 raise KernelFailed(f"a stream on path {stream.path.value}: not all bytes were moved")
-        return [StreamRun(*each) for each in zip(summaries, cycles, strict=True)]
+        runs = [StreamRun(*each) for each in zip(summaries, cycles, strict=True)]
+        return _trace(stream, runs[1:], self.context.device.name, backend.shared)
 
     def _launch(self, name: str, grid: tuple[int, int], *arguments: int) -> None:
         self.context.launch(self.context.kernel("stream_words.cu", name), grid, THREADS, 0, *arguments)
