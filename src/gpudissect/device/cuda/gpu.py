@@ -212,7 +212,7 @@ class CudaGpu(Device):
         self._nvml.close()
         if not self._broken and not self._context.is_lost():  # freeing memory would wait for a kernel that hangs
             self._context.activate()
-            for holder in (self._launches, self._chases, self._streams, self._buffers, self._arena):
+            for holder in (self._launches, self._chases, self._streams, self._mixes, self._buffers, self._arena):
                 holder.release()
             self._context.close()
 

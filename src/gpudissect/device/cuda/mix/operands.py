@@ -11,7 +11,6 @@ from gpudissect.workload.mix import RANDOM_LINE_BYTES
 from gpudissect.workload.order import feistel_half_bits
 
 _BLOCKS, _THREADS = 2048, 256
-_TIMEOUT_S = 60.0
 _HALF_BYTES = 1 << 31  # near either end of it, the lower half of an address is no normal number as a single
 _EDGE_BYTES = 1 << 23
 _MAX_NORMAL_BYTES = _HALF_BYTES - 2 * _EDGE_BYTES
@@ -28,12 +27,14 @@ class Operands:
 
 
 def write_links(mix: Mix, chains: int, context: CudaContext, arena: Arena) -> Operands:
-    """Write the links of a mix of `chains` chains. Raises `UnsupportedWorkload` if they have too few places."""
+    """Queue what writes the links of a mix of `chains` chains.
+
+    Raises `UnsupportedWorkload` if they have too few places.
+    """
 
     def launch(name: str, grid: int, threads: int, *arguments: int) -> None:
         kernel = context.kernel("mix_links.cu", name, f"WIDTH={mix.width}")
         context.launch(kernel, (grid, 1), threads, 0, *arguments)
-        context.wait(_TIMEOUT_S)
 
     tile = WARP_SIZE * mix.stride * 4
     if mix.access is Access.RESIDENT:

@@ -6,9 +6,9 @@ largest L1. Mixes of them rather start as many blocks as are to run at once, whi
 warp reports its SM, so that the distribution is checked after each run.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gpudissect.device.cuda.context import CudaContext, Kernel, LaunchBuffers
 from gpudissect.device.cuda.info import clock_rate
 from gpudissect.device.cuda.layout import GRID_BARRIER, MIX_REPORT, SAMPLES
-from gpudissect.device.cuda.memory import Arena
+from gpudissect.device.cuda.memory import Arena, HostBuffer
 from gpudissect.device.cuda.mix.body import Body, build_body
 from gpudissect.device.cuda.mix.operands import Operands, write_links
 from gpudissect.errors import DeviceError, KernelFailed, UnsupportedWorkload
@@ -32,7 +32,7 @@ _ALL_SHARED = 100  # percent of what an SM can have
 _MAX_ATTEMPTS = 3  # launches until every SM has its share
 _TIMEOUT_S, _TIMEOUT_S_PER_INSTRUCTION = 20.0, 2e-6
 _CLOCK_CYCLES = 100_000  # over which the clock rate is measured
-_RESULT_BYTES = 8 << 20  # of results from which on no more mixes are queued
+_RESULT_BYTES, _MIXES_AT_ONCE = 8 << 20, 32  # of mixes that are awaited together
 _ALIGNMENT = 256
 _MAX_SMS = 1024  # numbers of SMs are lower
 _NEVER = np.iinfo(np.int64).max
@@ -56,89 +56,143 @@ class Grid:
         return self.sms * self.per_sm
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class _Queued:
-    """A mix on its way: its kernel, where its results come to stand, and how it may be launched again."""
+    """A mix on its way."""
 
     number: int
     mix: Mix
     grid: Grid
-    launch: Callable[[int, int, int], None]  # with an address for results, and bytes and percent of shared memory
     sizes: tuple[int, ...]  # bytes of the barrier, the reports, and the histogram of single loads if any are timed
-    attempts: list[tuple[int, int]]  # shared memory: bytes of a block, percent of what an SM can have
+    attempts: Sequence[tuple[int, int]]  # this one first; bytes of a block's shared memory, percent of an SM's
+    offset: int  # of its results
 
-    @property
-    def size(self) -> int:
-        """Bytes of its results, aligned for what comes behind."""
-        return -(-sum(self.sizes) // _ALIGNMENT) * _ALIGNMENT
 
-    @property
-    def timeout(self) -> float:
-        """Seconds within which it ends."""
-        return _TIMEOUT_S_PER_INSTRUCTION * self.mix.instructions * self.mix.waves
+@dataclass(frozen=True, eq=False)
+class _Memory:
+    """Memory of mixes that are on their way: their results on the GPU, and here."""
+
+    device: Arena
+    host: HostBuffer
 
 
 @dataclass(eq=False)
+class _Flight:
+    """Mixes that are awaited together: the results of all are copied at once."""
+
+    memory: _Memory
+    address: int  # of their results on the GPU
+    room: int  # bytes of it
+    used: int = 0
+    mixes: list[_Queued] = field(default_factory=list)
+    host: int = 0  # address of the copy
+    end: Any = None  # event behind it
+
+    @property
+    def timeout(self) -> float:
+        """Seconds within which all end."""
+        instructions = sum(each.mix.instructions * each.mix.waves for each in self.mixes)
+        return _TIMEOUT_S + _TIMEOUT_S_PER_INSTRUCTION * instructions
+
+
 class MixRunner:
     """Runs mixes one after the other. `arena` holds their operands in global memory.
 
-    Many are queued before the host waits: with a wait after each, the GPU was idle for two thirds of the time.
+    Many are queued before the host waits: with a wait after each, the GPU was idle for two thirds of the time. While it
+    runs them, the host concludes those before and queues those behind.
     """
 
-    context: CudaContext
-    buffers: LaunchBuffers
-    arena: Arena
-    _links: tuple[object, Operands] | None = None
-    _position: int = 0  # of the links, behind what mixes have read so far
-    _queue: list[_Queued] = field(default_factory=list)
-    _queued_bytes: int = 0  # of their results
-    _active: dict[tuple[Kernel, int, int], int] = field(default_factory=dict)  # blocks that an SM runs
-    _traces: dict[int, Trace] = field(default_factory=dict)
-    at_once = 64
+    at_once = 256
+
+    def __init__(self, context: CudaContext, buffers: LaunchBuffers, arena: Arena) -> None:
+        self.context, self.buffers, self.arena = context, buffers, arena
+        total = context.free_memory()[1]
+        self._memories = tuple(_Memory(Arena(context, total), HostBuffer(context)) for _ in range(2))
+        self._next = cycle(self._memories)
+        self._links: tuple[object, Operands] | None = None
+        self._position = 0  # of the links, behind what mixes have read so far
+        self._active: dict[tuple[Kernel, int, int], int] = {}  # blocks that an SM runs
+        self._flying: _Flight | None = None
+        self._traces: dict[int, Trace] = {}
+        self._failed: list[_Queued] = []  # whose warps were not where they belong
 
     def run(self, mixes: Sequence[Mix]) -> list[Trace]:
         """Run mixes. Raises `DeviceError`, also when SMs keep having other than their share of warps."""
-        self._queue, self._queued_bytes, self._traces = [], 0, {}
-        for number, mix in enumerate(mixes):
-            self._prepare(number, mix)
-        self._finish()
+        self._flying, self._traces, self._failed = None, {}, []
         self._links = None  # others use the arena too
+        self._run_all([(number, mix, ()) for number, mix in enumerate(mixes)])
+        while failed := self._failed:
+            self._failed = []
+            self._run_all([(each.number, each.mix, each.attempts[1:]) for each in failed])
         return [self._traces[number] for number in range(len(mixes))]
 
-    def _prepare(self, number: int, mix: Mix) -> None:
-        """Queue a mix."""
-        body = build_body(mix, self.context.capability)
-        grid = self._grid(mix)
+    def release(self) -> None:
+        """Free the memory of results."""
+        for memory in self._memories:
+            memory.device.release()
+            memory.host.release()
+
+    def _run_all(self, wanted: Iterable[tuple[int, Mix, Sequence[tuple[int, int]]]]) -> None:
+        """Run mixes, with the attempts that are left where there are some."""
+        flight: _Flight | None = None
+        for number, mix, attempts in wanted:
+            body, grid = build_body(mix, self.context.capability), self._grid(mix)
+            warps = grid.blocks * mix.block_size // WARP_SIZE
+            sizes = (GRID_BARRIER.itemsize, warps * MIX_REPORT.itemsize, *[SAMPLES.itemsize] * bool(mix.sampled))
+            if flight is not None and (flight.used + sum(sizes) > flight.room or len(flight.mixes) == _MIXES_AT_ONCE):
+                self._send(flight)
+                flight = None
+            flight = flight or self._open(sum(sizes))
+            self._queue(flight, _Queued(number, mix, grid, sizes, attempts, flight.used), body)
+        if flight is not None:
+            self._send(flight)
+        if self._flying is not None:
+            self._finish(self._flying)
+            self._flying = None
+
+    def _open(self, size: int) -> _Flight:
+        """Memory for the results of many mixes, at least `size` bytes of zeros."""
+        memory, room = next(self._next), max(size, _RESULT_BYTES)
+        flight = _Flight(memory, memory.device.reserve(room), room)
+        self.context.fill_zeros(flight.address, room)
+        return flight
+
+    def _queue(self, flight: _Flight, queued: _Queued, body: Body) -> None:
+        """Queue a mix; its results come to stand behind those of the flight."""
+        mix, grid = queued.mix, queued.grid
         kernel = self.context.kernel("mix.cu", "mix", *body.macros)
-        limit = self._limit_occupancy(mix, body, grid, kernel)
-        attempts = [limit] * _MAX_ATTEMPTS
+        if not queued.attempts:
+            queued = replace(queued, attempts=self._attempts(mix, body, grid, kernel))
+        operands = self._operands(mix, body, grid)
+        self._launch(queued, body, kernel, operands, flight.address + queued.offset)
+        flight.mixes.append(queued)
+        flight.used += -(-sum(queued.sizes) // _ALIGNMENT) * _ALIGNMENT
+
+    def _attempts(self, mix: Mix, body: Body, grid: Grid, kernel: Kernel) -> list[tuple[int, int]]:
+        """Shared memory of a block, and of an SM, in each attempt."""
+        attempts = [self._limit_occupancy(mix, body, grid, kernel)] * _MAX_ATTEMPTS
         if mix.access is Access.RANDOM and mix.waves == 1:
             attempts = [self._least_shared(body, grid)] * _MAX_ATTEMPTS + attempts
-        warps = grid.blocks * mix.block_size // WARP_SIZE
-        sizes = (GRID_BARRIER.itemsize, warps * MIX_REPORT.itemsize, *[SAMPLES.itemsize] * bool(mix.sampled))
-        operands = self._operands(mix, body, grid)
-        launch = partial(self._launch, mix, body, grid, kernel, operands, sizes)
-        self._queue.append(_Queued(number, mix, grid, launch, sizes, attempts))
-        self._queued_bytes += self._queue[-1].size
-        if self._queued_bytes > _RESULT_BYTES:
-            self._finish()
+        return attempts
 
-    def _finish(self) -> None:
-        """Run what is queued, and again what did not run as it should."""
-        while queue := self._queue:
-            offsets = np.cumsum([0, *(each.size for each in queue)]).tolist()
-            buffer = self.buffers.reserve(offsets[-1])
-            self.context.fill_zeros(buffer, offsets[-1])
-            for each, offset in zip(queue, offsets, strict=False):
-                each.launch(buffer + offset, *each.attempts[0])
-            self.context.wait(_TIMEOUT_S + sum(each.timeout for each in queue))
-            content = self.context.download(buffer, offsets[-1])
-            self._queue, self._queued_bytes = [], 0
-            for each, offset in zip(queue, offsets, strict=False):
-                self._conclude(each, content[offset : offset + each.size])
+    def _send(self, flight: _Flight) -> None:
+        """Let the results be copied once all has run; conclude the mixes before."""
+        flight.host = flight.memory.host.reserve(flight.used)
+        self.context.copy_to_host(flight.host, flight.address, flight.used)
+        flight.end = self.context.mark()
+        before, self._flying = self._flying, flight
+        if before is not None:
+            self._finish(before)
+
+    def _finish(self, flight: _Flight) -> None:
+        """Wait for mixes; their traces."""
+        self.context.wait_for(flight.end, 2 * flight.timeout)
+        content = flight.memory.host.content(flight.host, flight.used)
+        for each in flight.mixes:
+            self._conclude(each, content[each.offset : each.offset + sum(each.sizes)])
 
     def _conclude(self, each: _Queued, content: NDArray[np.uint8]) -> None:
-        """The trace of a mix; or queue it again, up to a limit. Raises `DeviceError` after that."""
+        """The trace of a mix; or note that it failed, up to a limit. Raises `DeviceError` after that."""
         behind_barrier, behind_reports = each.sizes[0], sum(each.sizes[:2])
         barrier = content[:behind_barrier].view(GRID_BARRIER)
         reports = content[behind_barrier:behind_reports].view(MIX_REPORT)
@@ -149,7 +203,7 @@ class MixRunner:
         if (problem := _wrong_shares(mix, grid, sm, first)) is not None:
             if len(each.attempts) == 1:
                 raise DeviceError(problem)
-            self._queue.append(replace(each, attempts=each.attempts[1:]))
+            self._failed.append(each)
             return
         if warps["broken"].any():
             raise KernelFailed("chain broken: a mix did not give the result of its instructions")
@@ -206,36 +260,23 @@ class MixRunner:
         return shared, _ALL_SHARED
 
     def _operands(self, mix: Mix, body: Body, grid: Grid) -> Operands:
-        """Write what chains go through in global memory, or reserve counters, once no queued mix needs others."""
+        """Queue what writes the chains in global memory, or reserve counters."""
         if not body.uses_links:
             warps = grid.blocks * mix.block_size // WARP_SIZE
             size = mix.footprint if body.spread else max(body.counter_stride, 1) * warps
-            if self._links is not None or size > self.arena.size:
-                self._finish()
             self._links = None
             return Operands(self.arena.reserve(size), mix.footprint // body.spread if body.spread else 0)
         chains = grid.sms * mix.warps * mix.ilp
         key = (mix.access, mix.footprint, mix.width, mix.stride, chains)
         if self._links is None or self._links[0] != key:
-            self._finish()
-            self._links = None
             self._links = (key, write_links(mix, chains, self.context, self.arena))
             self._position = 0
         return self._links[1]
 
-    def _launch(
-        self,
-        mix: Mix,
-        body: Body,
-        grid: Grid,
-        kernel: Kernel,
-        operands: Operands,
-        sizes: tuple[int, ...],
-        buffer: int,
-        shared: int,
-        carveout: int,
-    ) -> None:
+    def _launch(self, queued: _Queued, body: Body, kernel: Kernel, operands: Operands, buffer: int) -> None:
         """Queue the kernel, and another one that measures the clock; its results come to stand in zeros at `buffer`."""
+        mix, grid, sizes = queued.mix, queued.grid, queued.sizes
+        shared, carveout = queued.attempts[0]
         kernel.configure(shared=shared, carveout=carveout)
         if mix.cold:
             self.buffers.sweep_l2()
