@@ -45,7 +45,7 @@ def filled(path: Path, order: Order) -> PriorAccesses:
 
 def next_accesses(prior: PriorAccesses, samples: int) -> Explicit:
     """The first accesses of another lap, each to the word behind the one visited."""
-    return Explicit.of_distinct(prior.offsets()[:samples] + prior.path.word)
+    return Explicit.of_distinct(prior.first_offsets(samples) + prior.path.word)
 
 
 def random_probes(path: Path, blocks: Blocks, rng: np.random.Generator, max_probes: int = MAX_PROBES) -> Chase:
@@ -131,7 +131,9 @@ def _samples(count: int, size: int, shape: tuple[int, int], rng: np.random.Gener
     """Samples of `size` distinct numbers below `count`, shape (`*shape`, size)."""
     if size == 1:  # `choice` draws the same number, one call each
         return rng.integers(0, count, size=(*shape, 1))
-    return np.array([[rng.choice(count, size=size, replace=False) for _ in range(shape[1])] for _ in range(shape[0])])
+    if shape[0] == 1:
+        return np.stack([rng.choice(count, size=size, replace=False) for _ in range(shape[1])])[None]
+    return np.argpartition(rng.random((*shape, count)), size - 1, axis=-1)[..., :size]
 
 
 def scattered_offsets(count: int, granule: int, span: int, rng: np.random.Generator) -> Array:

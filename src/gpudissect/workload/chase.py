@@ -142,11 +142,15 @@ class PriorAccesses:
 
     def offsets(self) -> NDArray[np.int64]:
         """Byte offsets of a lap, in order; of many threads, as if all advanced at the same pace. Shape (count,)."""
-        offsets = self.order.offsets()
-        if self.threads == 1:
-            return offsets
-        sizes = np.diff(self.parts)
-        return offsets[np.argsort(np.arange(offsets.size) - np.repeat(self.parts[:-1], sizes), kind="stable")]
+        return self.first_offsets(self.order.count)
+
+    def first_offsets(self, count: int) -> NDArray[np.int64]:
+        """The first `count` of `offsets`, or all if there are fewer."""
+        count = min(count, self.order.count)
+        begins, sizes = self.parts[:-1], np.diff(self.parts)
+        steps = np.arange(-(-count // self.threads) + 1)[:, None]
+        positions = np.where(steps < sizes, begins + steps, -1).ravel()
+        return self.order.offsets_at(positions[positions >= 0][:count])
 
 
 @dataclass(frozen=True, kw_only=True)

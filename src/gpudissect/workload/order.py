@@ -88,7 +88,11 @@ class Sequential(_Grid):
 
     def offsets(self) -> NDArray[np.int64]:
         """Byte offsets in visiting order, shape (count,)."""
-        return self.start + np.arange(self.count, dtype=np.int64) * self.stride
+        return self.offsets_at(np.arange(self.count))
+
+    def offsets_at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those at some positions of a lap, in their shape."""
+        return self.start + positions.astype(np.int64) * self.stride
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,11 @@ class Shuffled(_Grid):
 
     def offsets(self) -> NDArray[np.int64]:
         """Byte offsets in visiting order, shape (count,)."""
-        return self.start + permutation(self.count, self.seed) * self.stride
+        return self.offsets_at(np.arange(self.count))
+
+    def offsets_at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those at some positions of a lap, in their shape."""
+        return self.start + permuted(positions, self.count, self.seed) * self.stride
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +181,10 @@ class Explicit:
         """Byte offsets in visiting order, shape (count,)."""
         return self.sequence.astype(np.int64)
 
+    def offsets_at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those at some positions of a lap, in their shape."""
+        return self.sequence[positions].astype(np.int64)
+
 
 Order = Sequential | Shuffled | Explicit
 
@@ -189,8 +201,13 @@ def permutation(count: int, seed: int) -> NDArray[np.int64]:
     the range go through it again until they fall inside (cycle walking; Black & Rogaway 2002, "Ciphers with arbitrary
     finite domains", section 3).
     """
+    return permuted(np.arange(count), count, seed)
+
+
+def permuted(positions: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]:
+    """`permutation(count, seed)` at some positions, in their shape."""
     half = feistel_half_bits(count)
-    values = _feistel(np.arange(count, dtype=np.uint32), half, seed)
+    values = _feistel(positions.astype(np.uint32), half, seed)
     outside = np.flatnonzero(values >= count)
     while outside.size:
         values[outside] = _feistel(values[outside], half, seed)

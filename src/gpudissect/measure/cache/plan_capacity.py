@@ -12,7 +12,7 @@ from types import NoneType
 import numpy as np
 
 from gpudissect.estimate import Estimate, Series, Status
-from gpudissect.measure.access_patterns import Blocks, footprint, random_probes
+from gpudissect.measure.access_patterns import BLOCKS_PER_PROBE, Blocks, footprint, random_probes
 from gpudissect.measure.cache.infer_l2_partitions import partition_count
 from gpudissect.measure.cache.infer_level import FarPartition, Level
 from gpudissect.measure.cache.infer_residency import (
@@ -47,7 +47,7 @@ from gpudissect.workload import Shuffled
 FILLED_SHARE = 0.9  # of the L2, where hits are timed again
 CAVEAT_LATENCY_RATIO = 1.1  # relative to a small footprint
 OVERSUBSCRIPTION = 3  # footprint of random lines, relative to one that overflows the near partition
-PARTITION_PROBES, PARTITION_CHASES = 16384, 2
+PARTITION_PROBES, MAX_CHASE_PROBES, MAX_PARTITION_CHASES = 32768, 16384, 8
 METHOD = "largest footprint without a steady-state miss"
 PARTITION_METHOD = "share of random lines resident at any one time"
 MULTIPLE = "{} the near partition; the residency of the far one lies within the bracket"
@@ -212,8 +212,8 @@ def _partition_sizes(level: Level, far: FarPartition, line: int, bench: Bench) -
     blocks = Blocks(count, line, (0,), count * line)
     near, far_lines, hits = [], [], []
     evidence = level.evidence
-    for i in range(PARTITION_CHASES):
-        chase = random_probes(level.path, blocks, bench.rng("parts", count, i), PARTITION_PROBES)
+    for i in range(min(MAX_PARTITION_CHASES, math.ceil(PARTITION_PROBES * BLOCKS_PER_PROBE / count))):
+        chase = random_probes(level.path, blocks, bench.rng("parts", count, i), MAX_CHASE_PROBES)
         probed = chase.order.offsets()
         trace, *touches = yield [chase, *first_access_chases(level.path, probed, bench, "parts", i)]
         evidence += (trace.workload, *(touch.workload for touch in touches))
