@@ -9,7 +9,6 @@ from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome
 from gpudissect.survey.drive import Drive
-from gpudissect.survey.measuring import Ahead, Immediate
 from gpudissect.trace import Context, Trace
 
 INFO = DeviceInfo(spec="", name="", origin=Origin.SIMULATED, sm_count=1, span_limits={})
@@ -29,7 +28,7 @@ def experiment(key: Key, outcome: Outcome, **declared) -> Experiment:
 
 
 def drive(*experiments: Experiment) -> Drive:
-    driver = Drive(Immediate(None), Bench(INFO), {each.name: each for each in experiments}, lambda *_: None)
+    driver = Drive(None, Bench(INFO), {each.name: each for each in experiments}, lambda *_: None)
     driver.run()
     return driver
 
@@ -80,9 +79,6 @@ class Logging:
         self.batches.append(list(batch))
         return [Trace("", {}, Context("", clock_hz=1e9)) for _ in batch]
 
-    def stop(self):
-        """It runs nothing any more."""
-
 
 def asking(key: Key, batches: int, **declared) -> Experiment:
     def plan(bench: Bench, known: Known):
@@ -93,11 +89,10 @@ def asking(key: Key, batches: int, **declared) -> Experiment:
     return Experiment(key, plan, element="l1", **declared)
 
 
-@pytest.mark.parametrize("way", [Immediate, Ahead])
-def test_what_changes_the_clock_runs_last_and_its_clock_is_no_condition(way):
+def test_what_changes_the_clock_runs_last_and_its_clock_is_no_condition():
     loud, quiet = asking(Key("test.a"), 1, changes_clock=True), asking(Key("test.b"), 2)
     device = Logging()
-    driver = Drive(way(device), Bench(INFO), {each.name: each for each in (loud, quiet)}, lambda *_: None)
+    driver = Drive(device, Bench(INFO), {each.name: each for each in (loud, quiet)}, lambda *_: None)
     driver.run()
     assert device.batches == [["test.b"], ["test.b"], ["test.a"]]
     assert [context.clock_hz for context in driver.contexts] == [1e9, 1e9, None]

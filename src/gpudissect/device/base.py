@@ -13,10 +13,6 @@ MAX_KEPT_BYTES = 1 << 30
 Kept = tuple[Workload, Trace]
 
 
-class Stopped(Exception):
-    """A batch ended early because `Device.stop` was called."""
-
-
 class Device(Protocol):
     """A device that runs workloads. Close it, or use it as a context manager."""
 
@@ -32,10 +28,6 @@ class Device(Protocol):
         Raises `UnsupportedWorkload` if this device cannot run one of them, before any has run if that is known then,
         and `DeviceError` (or another subclass) when the device itself fails.
         """
-
-    def stop(self) -> None:
-        """Let a batch that runs in another thread end early, by `Stopped`. By default it runs to its end."""
-        return
 
     def close(self) -> None:
         """Release what the device holds; may be called twice. By default there is nothing to release."""
@@ -65,10 +57,6 @@ class WithoutHost(Device):
         """Run a batch on the other device."""
         return self._device.run(batch)
 
-    def stop(self) -> None:
-        """Stop the other device."""
-        self._device.stop()
-
 
 class Keeper(Device, Mapping[str, Kept]):
     """A device, and a mapping from digests of workloads to the workload and its first trace.
@@ -94,10 +82,6 @@ class Keeper(Device, Mapping[str, Kept]):
                 self._kept[trace.workload] = workload, trace
                 self._free_bytes -= trace.nbytes
         return traces
-
-    def stop(self) -> None:
-        """Stop the other device."""
-        self._device.stop()
 
     def __getitem__(self, digest: str) -> Kept:
         return self._kept[digest]

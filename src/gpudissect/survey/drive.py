@@ -1,15 +1,13 @@
 """Drive experiments that need one another on a device, their batches merged into one."""
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
+from gpudissect.device.base import Device
 from gpudissect.errors import GpudissectError, NotRecorded
 from gpudissect.estimate import Estimate, Status
 from gpudissect.interrupts import interruptible
 from gpudissect.measure.plan import Bench, Experiment, Known, Outcome, Plan, StopEarly, without
-from gpudissect.survey.measuring import Measuring
 from gpudissect.trace import Context, Trace
 from gpudissect.vocabulary import sort_key
 from gpudissect.workload import Workload
@@ -50,20 +48,11 @@ class _Running:
     batch: Sequence[Workload]
 
 
-@dataclass(frozen=True, eq=False)
-class _Flight:
-    """Experiments whose batches run as one, and the traces to come."""
-
-    members: Sequence[_Running]
-    traces: Future[list[Trace]]
-
-
 @dataclass
 class Drive:
     """The state of some experiments on a device.
 
     Attributes:
-        measuring: runs batches.
         experiments: by name, each after all that it needs.
         progress: called with the number of ended experiments, their total, and the names of those that run.
         outcomes, failed: outcomes of those that ended, or why there is none.
@@ -72,16 +61,15 @@ class Drive:
 
     """
 
-    measuring: Measuring
+    device: Device
     bench: Bench
     experiments: Mapping[str, Experiment]
     progress: Progress
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
-    running: list[_Running] = field(default_factory=list)  # whose batches are to be run
-    flights: deque[_Flight] = field(default_factory=deque)
-    landing: Sequence[_Running] = ()  # whose batches have run
+    running: list[_Running] = field(default_factory=list)
+    interrupted: list[_Running] = field(default_factory=list)
     workloads: int = 0
     contexts: list[Context] = field(default_factory=list)
     skipped: set[str] = field(default_factory=set)
@@ -95,35 +83,26 @@ class Drive:
                 self.skipped.add(name)
 
     def run(self) -> None:
-        """Start every experiment whose needs are known, run all their batches as one, send the traces; repeat.
-
-        Where several batches may be on their way, the experiments form as many groups: some infer while others measure.
-        """
+        """Start every experiment whose needs are known, run all their batches as one, send the traces; repeat."""
         waiting = {name: each for name, each in self.experiments.items() if name not in self.skipped}
-        try:
-            while waiting or self.running or self.flights:
-                with interruptible():  # for each batch: a compiler may lose the exception of a signal
-                    for name in self._startable(waiting):
-                        self._start(waiting.pop(name))
-                    if self.running and len(self.flights) < self.measuring.at_once:
-                        self._run_batch()
-                    if self.flights and (not self.running or len(self.flights) == self.measuring.at_once):
-                        self._land(self.flights.popleft())
-        finally:
-            self.measuring.end()
+        while waiting or self.running:
+            with interruptible():  # for each batch: a compiler may lose the exception of a signal
+                for name in self._startable(waiting):
+                    self._start(waiting.pop(name))
+                if self.running:
+                    self._run_batch()
 
     def _startable(self, waiting: Mapping[str, Experiment]) -> list[str]:
         """Those whose needs are known; those that change the clock only when no other is left."""
         ended = self._ended()
         known = [name for name, each in waiting.items() if all(need.name in ended for need in each.needs)]
         others = [name for name in known if not waiting[name].changes_clock]
-        return others if others or self.running or self.flights else known
+        return others if others or self.running else known
 
     def conclude(self) -> None:
         """After an interrupt: end the running experiments with the traces they have, then those that follow from it."""
         self.progress = lambda *_: None  # it may raise KeyboardInterrupt again
-        on_their_way = (each for flight in self.flights for each in flight.members)
-        for each in dict.fromkeys((*self.landing, *on_their_way, *self.running)):
+        for each in dict.fromkeys((*self.interrupted, *self.running)):
             self._stop_early(each)
         for experiment in self.experiments.values():  # needs come first
             if not experiment.after_interrupt or experiment.name in self._ended():
@@ -173,27 +152,17 @@ class Drive:
         self._advance(_Running(experiment, experiment.plan(self.bench, self._known(experiment)), []), None)
 
     def _run_batch(self) -> None:
-        """Begin one batch for all that are ready, or for half of them where the others can infer meanwhile."""
+        """One batch for all that run. If the device refuses it, each runs alone: one must not fail the others."""
+        self.check_limits()
+        running, self.running = self.running, []
+        self.interrupted = running
+        self._report(", ".join(each.experiment.name for each in running))
         try:
-            self.check_limits()
-        except BaseException:
-            while self.flights:
-                self._land(self.flights.popleft())
-            raise
-        parts = self.measuring.at_once if not self.flights else 1
-        members, self.running = self.running[::parts], [each for i, each in enumerate(self.running) if i % parts]
-        self._report(", ".join(each.experiment.name for each in members))
-        self.flights.append(_Flight(members, self.measuring.begin([every for each in members for every in each.batch])))
-
-    def _land(self, flight: _Flight) -> None:
-        """Send traces. If the device refused the batch, each runs alone: one must not fail the others."""
-        self.landing = flight.members
-        try:
-            traces = self._noted(flight.traces.result(), flight.members)
+            traces = self._measure([workload for each in running for workload in each.batch])
         except Exception:
-            for each in flight.members:
+            for each in running:
                 try:
-                    traces_of_one = self._noted(self.measuring.begin(each.batch).result(), [each])
+                    traces_of_one = self._measure(each.batch)
                 except NotRecorded as error:  # newer than the recording, or left out of it: no failure
                     self._stop_early(each)
                     if each.experiment.name not in self.outcomes:
@@ -203,16 +172,16 @@ class Drive:
                 else:
                     self._advance(each, traces_of_one)
             return
-        for each in flight.members:
+        for each in running:
             count = len(each.batch)
             self._advance(each, traces[:count])
             traces = traces[count:]
 
-    def _noted(self, traces: list[Trace], members: Sequence[_Running]) -> list[Trace]:
-        """Count traces, and keep the conditions under which they were taken."""
-        self.workloads += len(traces)
+    def _measure(self, batch: Sequence[Workload]) -> list[Trace]:
+        traces = self.device.run(batch)
+        self.workloads += len(batch)
         contexts = [trace.context for trace in traces]
-        if any(each.experiment.changes_clock for each in members):
+        if any(each.experiment.changes_clock for each in self.interrupted):
             contexts = [replace(context, clock_hz=None) for context in contexts]
         self.contexts += contexts
         return traces

@@ -14,7 +14,6 @@ from gpudissect.measure.infer_doubts import Agreement, contradictions, disturban
 from gpudissect.measure.plan import Bench, Experiment, Study
 from gpudissect.measure.prediction.infer_agreement import CacheCounts, NotPredicted, PathCounts
 from gpudissect.survey.drive import Drive, Failure, Progress, Statement
-from gpudissect.survey.measuring import measuring
 from gpudissect.survey.profiles import PROFILES, LimitReached
 from gpudissect.survey.registry import experiments, measured_elements
 from gpudissect.trace import OTHER_PROCESSES, Context
@@ -148,7 +147,7 @@ def run_experiments(
 ) -> Survey:
     """Run experiments and those of `registered` that they need; see `run_survey`."""
     bench = Bench(device.info, seed, quick)
-    drive = Drive(measuring(device), bench, _with_needs(requested, registered), progress or (lambda *_: None))
+    drive = Drive(device, bench, _with_needs(requested, registered), progress or (lambda *_: None))
     start = time.perf_counter()
     if profile is not None:
         limits = PROFILES[profile]

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from gpudissect.catalogue.compute_capability import FIRST_WITH_CLUSTERS, NEEDS_CLUSTERS
-from gpudissect.device.base import Device, Stopped
+from gpudissect.device.base import Device
 from gpudissect.device.cuda.chase.plan import ChaseLaunch, DeviceLimits, plan_launches
 from gpudissect.device.cuda.chase.runner import BlocksShareSm, ChaseRunner, QueuedChases
 from gpudissect.device.cuda.context import CudaContext, LaunchBuffers
@@ -52,7 +52,7 @@ class CudaGpu(Device):
         self._context = context
         self._nvml = nvml
         self._broken: str | None = None
-        self._closed = self._is_stopped = False
+        self._closed = False
         properties = context.properties
         usable = int(context.free_memory()[0] * _MEMORY_SHARE)
         shared = context.max_shared_bytes
@@ -121,7 +121,6 @@ class CudaGpu(Device):
         """Run a batch; one trace a workload, in its order. Raises `DeviceError`, always after a kernel that crashed."""
         if self._closed or self._broken:
             raise DeviceError(self._broken or f"{self._info.spec} is closed: open it again")
-        self._is_stopped = False
         codes = list(codes_of(batch, self._context.capability))
         self._precompiler.start(codes)
         self._context.activate()
@@ -154,15 +153,8 @@ class CudaGpu(Device):
                 return self._launches
         return None
 
-    def stop(self) -> None:
-        """Let a batch that runs in another thread end after its current launch, by `Stopped`."""
-        self._is_stopped = True
-        self._precompiler.close()
-
     def _run_checked(self, run: Callable[[Any], Any], work: Any) -> Any:
         """Run something; when a kernel fails, find out whether the device is still usable."""
-        if self._is_stopped:
-            raise Stopped
         try:
             return run(work)
         except BlocksShareSm:

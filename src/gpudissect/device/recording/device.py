@@ -100,10 +100,6 @@ class Recorder(Device):
         self._trace_count += len(traces)
         return traces
 
-    def stop(self) -> None:
-        """Stop the device."""
-        self._device.stop()
-
     def close(self, *, interrupted: bool = False) -> None:
         """Finish the recording; may be called twice.
 
