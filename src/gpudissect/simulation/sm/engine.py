@@ -1,6 +1,6 @@
 """Runs warps on one SM: the interface of the compiled loop."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -135,7 +135,7 @@ def _start(processor: Processor, job: Job, seed: int) -> State:
     draws = np.zeros(columns.D_SIZE, dtype=np.uint64)
     draws[columns.D_STATE] = seed
     samples = np.zeros(SAMPLE_BINS if job.sampled else 1, dtype=np.int64)
-    is_periodic = blocks == resident and not job.sampled and not _is_random(kinds)
+    is_periodic = blocks == resident and not job.sampled and not is_random(kinds)
     sizes = (job.warps, job.chains, resident, processor.schedulers, units.size, served.size)
     states = np.zeros((2, columns.state_size(*sizes) if is_periodic else 0))
     state = (warps, ready, residents, schedulers, units, served, records, draws, samples, states)
@@ -151,8 +151,10 @@ def _kinds(body: Sequence[Cost]) -> tuple[list[Cost], NDArray[np.int64]]:
     return list(numbers), np.array(list(map(number_of.__getitem__, ids)), dtype=np.int64)
 
 
-def _is_random(costs: Iterable[Cost]) -> bool:
-    return any(cost.queue is not None and cost.queue.is_random for cost in costs)
+def is_random(body: Sequence[Cost]) -> bool:
+    """Whether service times of any instruction vary."""
+    different = dict(zip(map(id, body), body, strict=True)).values()
+    return any(cost.queue is not None and cost.queue.is_random for cost in different)
 
 
 def _repeats(body: NDArray[np.int64]) -> int:
@@ -167,8 +169,8 @@ def run_long(processor: Processor, job: Job, max_instructions: int, seed: int = 
     The time of the rest follows from two runs, one twice as long as the other, by linear extrapolation over iterations:
     also for warps that run alone because others have ended.
     """
-    is_random = _is_random(dict(zip(map(id, job.body), job.body, strict=True)).values())
-    if is_random:  # others repeat, and `run` skips whole periods
+    random = is_random(job.body)
+    if random:  # others repeat, and `run` skips whole periods
         repeats = _repeats(_kinds(job.body)[1])
         job = replace(job, body=job.body[: len(job.body) // repeats], iterations=job.iterations * repeats)
     half = max(MIN_ITERATIONS, max_instructions // (job.warps * job.chains * len(job.body)) // 2)
@@ -176,7 +178,7 @@ def run_long(processor: Processor, job: Job, max_instructions: int, seed: int = 
         return run(processor, job, seed)
     shorter, longer = (
         _run_twice(processor, job, half, seed)
-        if is_random
+        if random
         else [run(processor, replace(job, iterations=count), seed) for count in (half, 2 * half)]
     )
     pace = (longer.end - shorter.end) / half
