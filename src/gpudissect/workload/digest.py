@@ -27,7 +27,7 @@ WIRE_ARRAYS = {"overflow_count": "beyond"}
 """Wire names of the arrays of a trace."""
 WIRE_NOTES = {"prior_access_sms": "turn_sms", "carveout_requested": "carveout_asked"}
 """Wire names of the notes of a trace's context."""
-_JSON_TYPES = (int, str, float, bool, type(None))
+_JSON_TYPES = {int, str, float, bool, type(None)}
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 _HELD = "_held_digest"  # attribute of a workload
 
@@ -75,8 +75,8 @@ def _plain(value: object) -> object:
         plain: dict[str, object] = {"kind": WIRE_CLASSES.get(kind.__name__, kind.__name__)}
         for name, wire, default in _wire_fields(kind):
             item = getattr(value, name)
-            if default is MISSING or item != default:
-                plain[wire] = _plain(item)
+            if item is not default and (default is MISSING or item != default):
+                plain[wire] = item if type(item) in _JSON_TYPES else _plain(item)
         return plain
     return value
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.sms import SM
 
-from gpudissect.simulation.sm import _engine
+from gpudissect.simulation.sm import _state
 from gpudissect.simulation.sm.description import Pipe, Scheduling
 from gpudissect.simulation.sm.engine import Cost, Job, Queue, run, run_long
 
@@ -176,6 +176,26 @@ def test_a_long_job_is_extrapolated(cost, warps):
     assert run_long(SM, job, 4096).end.max() == pytest.approx(run(SM, job).end.max(), rel=0.002)
 
 
+@given(
+    body=st.lists(st.sampled_from([ACCESS, *STEPS]), max_size=3),
+    blocks=st.integers(1, 5),
+    warps_per_block=st.integers(1, 3),
+    chains=st.integers(1, 3),
+    step=st.integers(1, 2),
+    width=st.integers(1, 17),
+    oldest=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_pause_changes_nothing(body, blocks, warps_per_block, chains, step, width, oldest):
+    """A long random job is paused where a run half as long begins to differ."""
+    scheduling = Scheduling.OLDEST if oldest else Scheduling.ROUND_ROBIN
+    sm = replace(SM, issue_interval=step, issue_width=width, scheduling=scheduling)
+    job = Job((ACCESS, ADD, *body), blocks * warps_per_block, warps_per_block, 100, chains)
+    half, whole = (run(sm, replace(job, iterations=count), 5) for count in (16, 32))
+    expected = whole.end + np.rint((whole.end - half.end) / 16 * 68).astype(np.int64)
+    assert np.array_equal(run_long(sm, job, 1, 5).end, expected)
+
+
 def test_warps_must_be_whole_blocks():
     with pytest.raises(ValueError, match="no whole number of blocks"):
         run(SM, Job((ADD,), 5, 2, 1))
@@ -202,7 +222,7 @@ def test_skipped_periods_change_nothing(body, repeats, blocks, warps_per_block, 
     job = Job(tuple(body) * repeats, blocks * warps_per_block, warps_per_block, 300, chains)
     result = run(sm, job)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_engine, "state_size", lambda *sizes: 0)  # no state is compared
+        patch.setattr(_state, "state_size", lambda *sizes: 0)  # no state is compared
         whole = run(sm, job)
     assert np.array_equal(result.begin, whole.begin) and np.array_equal(result.end, whole.end)
 

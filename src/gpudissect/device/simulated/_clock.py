@@ -42,10 +42,14 @@ def count(cycles: NDArray[np.int64], bounds: NDArray[np.int64], done: int, lap: 
     `bounds`: largest hit, smallest and largest miss, in cycles. `done`: earlier timed accesses; `lap`: accesses of one.
     """
     hit_max, miss_min, miss_max = bounds
+    row, left = done // lap, lap - done % lap
     for i in range(cycles.size):
+        if left == 0:
+            row, left = row + 1, lap
+        left -= 1
         read = cycles[i]
         kind = 0 if read <= hit_max else 1 if miss_min <= read <= miss_max else 2
-        counts[(done + i) // lap, kind] += 1
+        counts[row, kind] += 1
 
 
 @compiled
@@ -57,7 +61,7 @@ def read(durations: NDArray[np.float64], phase: float, cycles: NDArray[np.int64]
     """
     for i in range(durations.size):
         phase += durations[i]
-        whole = math.floor(phase)
-        cycles[i] = whole
+        whole = np.floor(phase)
+        cycles[i] = np.int64(whole)
         phase -= whole
     return phase

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import dataclass
+from itertools import chain, repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +69,7 @@ def mix_costs(mix: Mix, processor: Processor, hierarchy: Hierarchy) -> tuple[Cos
     Raises `KeyError` for an instruction that the processor does not have.
     """
     costs = {step.instruction: _cost(step.instruction, mix, processor, hierarchy) for step in mix.body}
-    return tuple(costs[step.instruction] for step in mix.body for _ in range(step.count))
+    return tuple(chain.from_iterable(repeat(costs[step.instruction], step.count) for step in mix.body))
 
 
 def _cost(instruction: Instruction, mix: Mix, processor: Processor, hierarchy: Hierarchy) -> Cost:

@@ -120,7 +120,7 @@ def seeds(seed: int, digest: str) -> tuple[int, int, float]:
 
 
 def _each(chase: Chase, chain: NDArray[np.int64], chunks: Iterator[Chunk]) -> dict[str, Array]:
-    picks = None if chase.picks is None else np.array(chase.picks, dtype=np.int64)
+    picks = None if chase.picks is None else np.fromiter(chase.picks, np.int64, len(chase.picks))
     cycles = np.empty(chase.laps * chase.timed_per_lap, dtype=np.int64)
     done = 0
     for first, read in _read(chunks):

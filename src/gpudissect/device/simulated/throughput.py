@@ -15,7 +15,7 @@ from gpudissect.device.simulated.noise import Noise
 from gpudissect.errors import DeviceError, OutOfMemory, UnsupportedWorkload
 from gpudissect.simulation.cache.geometry import Hierarchy
 from gpudissect.simulation.sm.description import Launches, Pipe, Processor
-from gpudissect.simulation.sm.engine import MIN_ITERATIONS, Cost, Job, Queue, Run, run_long
+from gpudissect.simulation.sm.engine import MIN_ITERATIONS, Cost, Job, Queue, Run, is_random, run_long
 from gpudissect.trace import Array, totals_by_sm
 from gpudissect.units import WARP_SIZE, format_bytes
 from gpudissect.workload import Clock, Instruction, Launch, LaunchMethod, Mix, Path, Stream, Transfer
@@ -126,7 +126,7 @@ class SimulatedSms:
         costs = mix_costs(mix, self.processor, self.hierarchy)
         job = Job(costs, mix.warps, per_block, mix.iterations, mix.ilp, blocks, mix.sampled)
         run = run_long(self.processor, job, MAX_SAMPLED_ISSUES if mix.sampled else MAX_MIX_ISSUES, seed)
-        if not any(cost.queue is not None and cost.queue.is_random for cost in costs):
+        if not is_random(costs):
             with self._lock:
                 if len(self._repeated) == MAX_KEPT:
                     self._repeated.pop(next(iter(self._repeated)))

@@ -124,6 +124,7 @@ class _Run(NamedTuple):
     hits: NDArray[np.float64]  # log-likelihood of hits only before each position
     misses: list[float]  # log-likelihood of a miss at each position
     next_access: list[list[int]]  # from a position on, to each line
+    next_accesses: Array  # the same
     fill: float  # log-likelihood of the accesses before the first replacement
     ways: int
 
@@ -136,15 +137,13 @@ class _Run(NamedTuple):
         known = outcomes != UNKNOWN
         hits = np.where(known, np.where(outcomes == HIT, right, wrong), 0.0)
         misses = np.where(known, np.where(outcomes == MISS, right, wrong), 0.0)
-        after = [count] * (ways + 1)
-        table = [after]
-        for position in range(count - 1, -1, -1):
-            after = after.copy()
-            after[lines[position]] = position
-            table.append(after)
+        accesses = [np.flatnonzero(observed.lines == line) for line in range(ways + 1)]
+        following = (np.append(each, count)[np.searchsorted(each, np.arange(count + 1))] for each in accesses)
+        table = np.stack(list(following), axis=1)
         new = np.isin(np.arange(start), np.unique(observed.lines[:start], return_index=True)[1])
         fill = log_likelihood(np.where(new, MISS, HIT).astype(np.int8), outcomes[:start], misread)
-        return cls(lines, start, np.concatenate([[0.0], np.cumsum(hits)]), misses.tolist(), table[::-1], fill, ways)
+        sums = np.concatenate([[0.0], np.cumsum(hits)])
+        return cls(lines, start, sums, misses.tolist(), table.tolist(), table, fill, ways)
 
     def advance(self, position: int, victim: int) -> tuple[int, float]:
         """Position of the next miss, on the victim of that at `position`, and the log-likelihood up to it."""
@@ -223,7 +222,7 @@ class _Steps(NamedTuple):
     def of(cls, run: _Run) -> _Steps:
         """Of a run."""
         end = len(run.lines)
-        return cls(np.array([*run.lines, 0]), run.hits, np.array([*run.misses, 0.0]), np.array(run.next_access), end)
+        return cls(np.array([*run.lines, 0]), run.hits, np.array([*run.misses, 0.0]), run.next_accesses, end)
 
     def advance(self, positions: Array, victims: Array) -> tuple[Array, NDArray[np.float64]]:
         """As `_Run.advance`, for positions (n,) and victims (n, m)."""
@@ -275,8 +274,8 @@ def _without_restarts(
 ) -> OrderFit | None:
     """The order if runs begin anywhere in it: that of a single run, aligned to the others."""
     best: OrderFit | None = None
-    for base, observation in list(zip(runs, observed, strict=True))[:BASE_RUNS]:
-        victims = infer_victims(observation, ways, misread).ways.tolist()
+    found_victims = infer_victims(observed[:BASE_RUNS], ways, misread)
+    for base, victims in zip(runs[:BASE_RUNS], (each.ways.tolist() for each in found_victims), strict=True):
         for period in _agreeing_periods(victims):
             found = _decode([base], ways, period, -np.inf)
             if found is None or len(found) < period:

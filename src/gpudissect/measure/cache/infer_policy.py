@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +56,9 @@ class Observation:
 def classify(cycles: Array, bounds: Bounds) -> Outcomes:
     """Outcomes of timed accesses (cycles as EACH reports them)."""
     missed = (cycles >= bounds.miss_min) & (cycles <= bounds.miss_max)
-    return np.where(cycles <= bounds.hit_max, HIT, np.where(missed, MISS, UNKNOWN)).astype(np.int8)
+    outcomes = np.where(missed, np.int8(MISS), np.int8(UNKNOWN))
+    outcomes[cycles <= bounds.hit_max] = HIT
+    return outcomes
 
 
 def observe_cold(lines: Array, outcomes: Outcomes) -> Observation:
@@ -86,7 +89,18 @@ def predict(kind: PolicyKind, ways: int, lines: Array) -> Outcomes:
 
 def predict_policy(policy: Policy, ways: int, lines: Array) -> Outcomes:
     """As `predict`, of a policy with parameters."""
-    return CacheModel(Cache((ways,), 32, 32, Index(IndexKind.MODULO), policy)).access_many(lines * 32)
+    with _lock:
+        model = _one_set(policy, ways)
+        model.reset()
+        return model.access_many(lines * 32)
+
+
+_lock = Lock()  # of the models that `predict_policy` shares
+
+
+@lru_cache(maxsize=64)
+def _one_set(policy: Policy, ways: int) -> CacheModel:
+    return CacheModel(Cache((ways,), 32, 32, Index(IndexKind.MODULO), policy))
 
 
 def log_likelihood(predicted: Outcomes, observed: Outcomes, misread: float) -> float:
@@ -189,14 +203,19 @@ class Victims:
     ages: Array  # (n,) number of other lines used since that line was
 
 
-def infer_victims(observed: Observation, ways: int, misread: float) -> Victims:
-    """The likeliest sequence of victims: Viterbi over the absent line (Rabiner 1989, section III.B).
+def infer_victims(runs: Sequence[Observation], ways: int, misread: float) -> list[Victims]:
+    """The likeliest sequence of victims of each run: Viterbi over the absent line (Rabiner 1989, section III.B).
 
     Those after which not every line is accessed again are left out: the last would be guessed, and the guess is even.
     """
+    absent = _absent_lines(runs, ways, misread)
+    return [_victims(run, lines, ways) for run, lines in zip(runs, absent, strict=True)]
+
+
+def _victims(observed: Observation, absent: Array, ways: int) -> Victims:
+    """The victims of a run, from the absent line before each access and after the last."""
     last = dict(zip(observed.lines.tolist(), range(observed.lines.size), strict=True))  # access to each line
     end = min(last.values(), default=0)
-    absent = _absent_lines(observed, ways, misread)
     start, way_of = first_replacement(observed, ways), {line: line for line in range(ways)}
     recent = list(range(ways + 1))  # least recently used first
     replaced: list[int] = []
@@ -212,27 +231,43 @@ def infer_victims(observed: Observation, ways: int, misread: float) -> Victims:
     return Victims(np.array(replaced, dtype=np.int64), np.array(ages, dtype=np.int64))
 
 
-def _absent_lines(observed: Observation, ways: int, misread: float) -> Array:
-    """The absent line before each access and after the last; (n + 1,)."""
-    n, start = observed.lines.size, first_replacement(observed, ways)
-    score = np.full(ways + 1, -np.inf)
-    score[ways] = 0.0
-    replaced = np.zeros((n, ways + 1), dtype=bool)  # whether a line became absent at this access
-    lines, outcomes = observed.lines.tolist(), observed.outcomes.tolist()
-    misses, hits = ({each: _log_read(each, kind, misread) for each in set(outcomes)} for kind in (MISS, HIT))
-    for i in range(start, n):
-        line, outcome = lines[i], outcomes[i]
-        missing = score[line] + misses[outcome] - log(ways)
-        score += hits[outcome]
-        score[line] = -np.inf
-        np.greater(missing, score, out=replaced[i])
-        replaced[i, line] = False
+def _absent_lines(runs: Sequence[Observation], ways: int, misread: float) -> list[Array]:
+    """The absent line before each access of each run and after the last; (n + 1,) each.
+
+    All runs at once, each from its first replacement on, the longest first: those not yet ended are the first rows.
+    """
+    starts = [first_replacement(run, ways) for run in runs]
+    sizes = np.array([run.lines.size - start for run, start in zip(runs, starts, strict=True)])
+    ranked = np.argsort(-sizes, kind="stable")
+    length = int(sizes.max(initial=0))
+    lines, outcomes = np.zeros((length, sizes.size), dtype=np.int64), np.zeros((length, sizes.size), dtype=np.int64)
+    for row, number in enumerate(ranked.tolist()):
+        lines[: sizes[number], row] = runs[number].lines[starts[number] :]
+        outcomes[: sizes[number], row] = runs[number].outcomes[starts[number] :]
+    active = np.sum(sizes > np.arange(length)[:, None], axis=1).tolist()
+    misses, hits = (np.array([_log_read(each, kind, misread) for each in range(3)])[outcomes] for kind in (MISS, HIT))
+    scores = np.full((sizes.size, ways + 1), -np.inf)
+    scores[:, ways] = 0.0
+    replaced = np.zeros((length, sizes.size, ways + 1), dtype=bool)  # whether a line became absent at this access
+    rows = np.arange(sizes.size)
+    for i, count in enumerate(active):
+        at, score, new = (rows[:count], lines[i, :count]), scores[:count], replaced[i, :count]
+        missing = (score[at] + misses[i, :count] - log(ways))[:, None]
+        score += hits[i, :count, None]
+        score[at] = -np.inf
+        np.greater(missing, score, out=new)
+        new[at] = False
         np.maximum(score, missing, out=score)
-        score[line] = -np.inf
-    path = [int(np.argmax(score)) if start < n else ways]
-    for line, new in zip(reversed(lines), reversed(replaced.tolist()), strict=True):
-        path.append(line if new[path[-1]] else path[-1])
-    return np.array(path[::-1], dtype=np.int64)
+        score[at] = -np.inf
+    paths = np.empty((length + 1, sizes.size), dtype=np.int64)
+    paths[:] = np.where(sizes[ranked] > 0, np.argmax(scores, axis=1), ways)
+    for i in range(length - 1, -1, -1):
+        count = active[i]
+        after = paths[i + 1, :count]
+        paths[i, :count] = np.where(replaced[i, rows[:count], after], lines[i, :count], after)
+    row_of = np.argsort(ranked)
+    found = [paths[: size + 1, row] for size, row in zip(sizes.tolist(), row_of.tolist(), strict=True)]
+    return [np.concatenate([np.repeat(path[:1], start), path]) for path, start in zip(found, starts, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -131,6 +131,7 @@ class _PolicyTest:
         self.words = min((level.fetch.fetch or structure.line) // level.path.word, MAX_VISITS)
         self.evidence: tuple[str, ...] = ()
         self.best: Replacement | None = None
+        self._orders: dict[tuple[int, bytes], Explicit] = {}
 
     def policy(self) -> Ask[Estimate]:
         """The policy, or why none of the candidates is it."""
@@ -292,7 +293,7 @@ class _PolicyTest:
             unknown += np.bincount(lines, minlength=self.ways + 1)
             if infer_policy.unevenness(unknown) > infer_policy.MIN_LEAD_NATS:
                 return None
-            batch = [infer_policy.infer_victims(run.before_unknown(), self.ways, misread) for run in observed]
+            batch = infer_policy.infer_victims([run.before_unknown() for run in observed], self.ways, misread)
             ways = np.concatenate([ways, *(victims.ways for victims in batch)])
             ages = np.concatenate([ages, *(victims.ages for victims in batch)])
             if ways.size >= VICTIMS:
@@ -327,17 +328,24 @@ class _PolicyTest:
         ]
 
     def _chase(self, run: _Run) -> Chase:
-        """The k-th visit of a line in a lap accesses its k-th word."""
-        quotas = np.zeros(len(self.structure.ways), dtype=np.int64)
-        quotas[run.set_number] = self.ways + 1
-        lines = self.structure.sample(quotas, self.bench.rng("lines", self.level.element, run.set_number))
-        visit = np.zeros(run.lap.size, dtype=np.int64)
-        for line in range(self.ways + 1):
-            positions = np.flatnonzero(run.lap == line)
-            visit[positions] = np.arange(positions.size)
-        order = Explicit(lines[run.lap] * self.structure.line + visit * self.level.path.word)
+        order = self._order_of(run.set_number, run.lap.tobytes())
         chase = Chase(path=self.level.path, order=order, timing=Timing.EACH, warmup=0, laps=run.laps)
         return replace(chase, alone=self.level.alone, flush=self.level.alone, repetition=run.repetition)
+
+    def _order_of(self, set_number: int, lap: bytes) -> Explicit:
+        """The order of a lap in a set, which is often repeated: the k-th visit of a line accesses its k-th word."""
+        if (set_number, lap) not in self._orders:
+            numbers = np.frombuffer(lap, dtype=np.int64)
+            visit = np.zeros(numbers.size, dtype=np.int64)
+            for line in range(self.ways + 1):
+                positions = np.flatnonzero(numbers == line)
+                visit[positions] = np.arange(positions.size)
+            quotas = np.zeros(len(self.structure.ways), dtype=np.int64)
+            quotas[set_number] = self.ways + 1
+            lines = self.structure.sample(quotas, self.bench.rng("lines", self.level.element, set_number))
+            order = Explicit(lines[numbers] * self.structure.line + visit * self.level.path.word)
+            self._orders[set_number, lap] = order
+        return self._orders[set_number, lap]
 
     def _found(self, policy: Policy, caveat: str, share: float = 1.0) -> Estimate:
         """The policy; `share` of the accesses are predicted."""

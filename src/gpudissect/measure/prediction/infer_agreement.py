@@ -110,12 +110,16 @@ def is_repeated(offsets: Array, size: int) -> Mask:
 
 def predict_misses(cache: Cache, offsets: Array) -> PredictedMisses:
     """Outcomes of accesses at byte offsets to a cache, cold at first."""
-    repeated = is_repeated(offsets, cache.sector)
+    repeated, model = is_repeated(offsets, cache.sector), CacheModel(cache)
     if cache.policy.kind not in RANDOM_POLICIES:
-        return PredictedMisses(CacheModel(cache).access_many(offsets), repeated, 1.0)
-    simulated = np.stack([CacheModel(cache, seed).access_many(offsets) for seed in range(SIMULATIONS)])
-    misses = (simulated.mean(axis=0) > 0.5).astype(np.int8)
-    resampled = CacheModel(cache, SIMULATIONS).access_many(offsets)
+        return PredictedMisses(model.access_many(offsets), repeated, 1.0)
+
+    def simulate(seed: int) -> Outcomes:
+        model.reset(seed)
+        return model.access_many(offsets)
+
+    misses = (np.mean([simulate(seed) for seed in range(SIMULATIONS)], axis=0) > 0.5).astype(np.int8)
+    resampled = simulate(SIMULATIONS)
     return PredictedMisses(misses, repeated, float(np.mean((misses == resampled)[repeated])))
 
 

@@ -181,10 +181,15 @@ class PathModel:
         levels = numbers[np.argmax(votes, axis=0)].astype(np.int8)
         return levels, self.classify(self.simulate(offsets, SIMULATIONS))
 
+    @cached_property
+    def _simulated(self) -> HierarchyModel:
+        return HierarchyModel(self.hierarchy)
+
     def simulate(self, offsets: Array, seed: int = 0) -> NDArray[np.float64]:
         """Cycles of accesses to these bytes one after the other, cold at first."""
         addresses = np.array(offsets, dtype=np.int64)
         latencies = np.empty(addresses.size)
-        model = HierarchyModel(self.hierarchy, seed)
+        model = self._simulated
+        model.reset(seed)
         model.walk(self.path, addresses, 0, np.empty(addresses.size, dtype=np.int8), latencies)
         return latencies

@@ -11,8 +11,9 @@ import ctypes
 import hashlib
 import inspect
 import os
+import struct
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache, cached_property, partial, wraps
 from importlib.metadata import version
@@ -37,7 +38,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # count references to arrays either, which took two thirds of the time.
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _RESULTS: dict[str, Any] = {"int64": ctypes.c_int64, "float64": ctypes.c_double, "none": ctypes.c_void_p}
+SPREAD = "spread"  # name of the function of `_spread`
 MAX_WAIT_S = 60  # for another process that compiles
+_byte_of, _address = ctypes.c_char.from_buffer, ctypes.addressof
 _lock = Lock()
 _elsewhere: dict[str, subprocess.Popen[bytes]] = {}  # processes that compile, by the names of their files
 
@@ -123,9 +126,13 @@ def _flatten(arguments: Iterable[Any], types: list[str], values: list[Any]) -> N
         if isinstance(each, np.ndarray):
             flags, size = each.flags, each.size
             types.append(_array_type(each.dtype, each.ndim, flags.c_contiguous, flags.writeable))
-            is_plain = size and flags.c_contiguous and flags.writeable  # then ctypes takes a quarter of the time
             buffer: Any = each
-            address = ctypes.addressof(ctypes.c_char.from_buffer(buffer)) if is_plain else each.ctypes.data
+            if not size:
+                address = 0
+            elif flags.carray:  # contiguous and writeable: then ctypes takes a quarter of the time
+                address = _address(_byte_of(buffer))
+            else:
+                address = each.ctypes.data
             values += (0, 0, size, each.itemsize, address, *each.shape, *each.strides)
         elif isinstance(each, _Repeated):
             types += each.types
@@ -135,8 +142,13 @@ def _flatten(arguments: Iterable[Any], types: list[str], values: list[Any]) -> N
             _flatten(each, types, values)
             types.append(")")
         else:
-            types.append(np.dtype(type(each)).str)
+            types.append(_scalar_type(type(each).__name__))
             values.append(float(each) if isinstance(each, float) else int(each))
+
+
+@cache
+def _scalar_type(name: str) -> str:
+    return np.dtype(name).str
 
 
 @cache
@@ -221,21 +233,43 @@ def _load(machine_code: bytes, values: Iterable[Any]) -> Callable[[list[Any]], A
     symbol, result, code = machine_code.split(b"\n", 2)
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
-    target = binding.Target.from_default_triple().create_target_machine()
-    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), target)
+    target = binding.Target.from_default_triple().create_target_machine(opt=0)  # of `_spread` alone
+    kinds = ["double" if isinstance(each, float) else "i64" for each in values]
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(_spread(symbol.decode(), kinds)), target)
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    types = [ctypes.c_double if isinstance(each, float) else ctypes.c_int64 for each in values]
-    prototype = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *types)
-    native = prototype(engine.get_function_address(symbol.decode()))
+    prototype = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
+    native = prototype(engine.get_function_address(SPREAD))
+    pack = struct.Struct("".join("d" if kind == "double" else "q" for kind in kinds)).pack
+    returned_type = _RESULTS[result.decode()]
 
     def call(values: list[Any], engine: Any = engine) -> Any:  # the engine owns the machine code
-        returned, error = _RESULTS[result.decode()](), ctypes.c_void_p()
-        if native(ctypes.addressof(returned), ctypes.addressof(error), *values) > 0:
+        returned, error = returned_type(), ctypes.c_void_p()
+        if native(ctypes.addressof(returned), ctypes.addressof(error), pack(*values)) > 0:
             raise ValueError(f"{symbol.decode()} failed: it does not take arrays of these shapes")
         return returned.value
 
     return call
+
+
+def _spread(symbol: str, kinds: Sequence[str]) -> str:
+    """A function that calls another with arguments from memory: ctypes takes longer for each than to call."""
+    loads = [
+        f"%p{n} = getelementptr {kind}, {kind}* %{kind}s, i64 {n}\n%v{n} = load {kind}, {kind}* %p{n}"
+        for n, kind in enumerate(kinds)
+    ]
+    passed = ", ".join(["i64 %returned", "i64 %error", *(f"{kind} %v{n}" for n, kind in enumerate(kinds))])
+    return "\n".join(
+        [
+            f'declare i32 @"{symbol}"({", ".join(["i64", "i64", *kinds])})',
+            f"define i32 @{SPREAD}(i64 %returned, i64 %error, i64 %memory) {{",
+            *(f"%{kind}s = inttoptr i64 %memory to {kind}*" for kind in ("i64", "double")),
+            *loads,
+            f'%code = call i32 @"{symbol}"({passed})',
+            "ret i32 %code",
+            "}",
+        ]
+    )
 
 
 class _Callee:
