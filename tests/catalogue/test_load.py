@@ -115,13 +115,13 @@ def test_an_unknown_name_lists_the_known_ones():
 
 def test_unsupported_paths_have_reasons():
     unsupported = {name: load(name).unsupported() for name in ("gtx280", "h100", "gtx560ti", "gtx780", "v100")}
-    assert set(unsupported["gtx280"]) == {Path.GLOBAL_L2, Path.READONLY, Path.CODE} | NEWER
+    assert set(unsupported["gtx280"]) == {Path.GLOBAL_L2, Path.READONLY, Path.CODE, Path.HOST} | NEWER
     assert {unsupported["gtx280"][path] for path in NEWER} == {"needs compute capability 9.0"}
     assert not NEWER & set(unsupported["h100"])
     assert "3.5" in unsupported["gtx560ti"][Path.READONLY]
-    assert set(unsupported["gtx780"]) == NEWER | {Path.CODE}
+    assert set(unsupported["gtx780"]) == NEWER | {Path.CODE, Path.HOST}
     assert unsupported["gtx780"][Path.CODE] == NO_CODE
-    assert set(unsupported["v100"]) == NEWER
+    assert set(unsupported["v100"]) == NEWER | {Path.HOST}
     assert load("840m").hierarchy().routes[Path.GLOBAL].caches == ("l2",)  # no L1, but a path
 
 

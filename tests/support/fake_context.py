@@ -8,6 +8,7 @@ from gpudissect.device.cuda.chase.runner import ChaseRunner
 from gpudissect.device.cuda.context import LaunchBuffers
 from gpudissect.device.cuda.gpu import CudaGpu
 from gpudissect.device.cuda.layout import CHAIN, JOB, PRIOR, PRIOR_PATHS, REPORT, TRAITS, UNCHAINED, ChainKind
+from gpudissect.device.cuda.links import Arenas
 from gpudissect.device.cuda.memory import Arena
 from gpudissect.units import KIB, MIB
 from gpudissect.workload import Path
@@ -270,12 +271,17 @@ def parts(context):
     return context, LaunchBuffers(context)
 
 
+def arenas(context, limit):
+    """Memory of the GPU and of the host, `limit` bytes of each."""
+    return Arenas(Arena(context, limit), context, limit)
+
+
 def chase_runner(context):
-    return ChaseRunner(*parts(context), Arena(context, 1 << 25), texture_limit=1 << 25)
+    return ChaseRunner(*parts(context), arenas(context, 1 << 25), texture_limit=1 << 25)
 
 
 def fake_gpu(context):
     """The device on a fake context."""
     nothing = dict.fromkeys(("cores", "throttling", "other_processes", "close"), lambda: None)
-    nvml = SimpleNamespace(driver=str, settings=dict, **nothing)
+    nvml = SimpleNamespace(driver=str, settings=dict, pcie=dict, **nothing)
     return CudaGpu(context, nvml)

@@ -27,10 +27,10 @@ DEFAULT_THREADS, DEFAULT_CLUSTER = 512, 2
 
 # Names of `gpudissect.workload`, which imports numpy.
 OrderName = StrEnum("OrderName", "SEQUENTIAL RANDOM")
-PathName = StrEnum("PathName", "GLOBAL GLOBAL_L2 READONLY TEXTURE CONSTANT SHARED CLUSTER TMA CODE NOTHING")
+PathName = StrEnum("PathName", "GLOBAL GLOBAL_L2 READONLY TEXTURE CONSTANT SHARED CLUSTER TMA HOST CODE NOTHING")
 TimingName = StrEnum("TimingName", "EACH LAP COUNT")
 AccessName = StrEnum("AccessName", "RESIDENT STREAMING RANDOM")
-StreamPath = StrEnum("StreamPath", "GLOBAL GLOBAL_L2 READONLY TEXTURE SHARED CLUSTER TMA")
+StreamPath = StrEnum("StreamPath", "GLOBAL GLOBAL_L2 READONLY TEXTURE SHARED HOST CLUSTER TMA")
 TransferName = StrEnum("TransferName", "READ WRITE COPY")
 
 

@@ -45,6 +45,7 @@ class Path(StrEnum):
     SHARED = "shared"
     CLUSTER = "cluster"  # distributed shared memory of another block of the cluster
     TMA = "tma"  # global memory by bulk copies of 16 bytes into shared memory, each awaited before the next
+    HOST = "host"  # page-locked memory of the host, through the link to it, bypassing the L1
     CODE = "code"  # no loads: instruction fetches of a loop of straight-line code
 
     @property
@@ -57,12 +58,12 @@ class Path(StrEnum):
         """Bytes of one link: a pointer, a 4-byte index where addresses are short, or the smallest bulk copy."""
         if self is Path.TMA:
             return 16
-        return 8 if self in (Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.CLUSTER) else 4
+        return 4 if self in (Path.NOTHING, Path.TEXTURE, Path.CONSTANT, Path.SHARED, Path.CODE) else 8
 
     @property
     def cached(self) -> bool:
-        """Whether its loads leave lines in a cache."""
-        return self not in (Path.NOTHING, Path.SHARED, Path.CLUSTER)
+        """Whether its loads leave lines in a cache of the GPU that another chase may find there."""
+        return self not in (Path.NOTHING, Path.SHARED, Path.CLUSTER, Path.HOST)
 
 
 class Timing(StrEnum):

@@ -41,7 +41,8 @@ class Stream:
         path: the way to memory. GLOBAL goes through the L1, GLOBAL_L2 bypasses it: blocks alternate in tiles of
             `threads` x `ilp` x `width` bytes, each with the same tiles in every pass, so that they may stay in its L1.
             So they do on READONLY and on TEXTURE, where an access fetches a texel of `width` bytes. SHARED: every block
-            traverses its own shared memory. CLUSTER: every block reads the shared memory of the next block of its
+            traverses its own shared memory. HOST: as GLOBAL_L2, over memory of the host; a copy uses both directions of
+            the link at once. CLUSTER: every block reads the shared memory of the next block of its
             cluster. TMA: one thread per block starts bulk copies into its shared memory and awaits them.
         transfer: direction. COPY reads `footprint` bytes and writes them elsewhere.
         footprint: bytes traversed in one pass; on SHARED and CLUSTER per block.

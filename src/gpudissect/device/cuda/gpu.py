@@ -23,6 +23,7 @@ from gpudissect.device.cuda.info import (
 )
 from gpudissect.device.cuda.launch import LaunchRunner
 from gpudissect.device.cuda.layout import CODE_BYTES, CONSTANT_BANK_BYTES
+from gpudissect.device.cuda.links import Arenas, host_limit
 from gpudissect.device.cuda.memory import Arena
 from gpudissect.device.cuda.mix.body import supported_instructions
 from gpudissect.device.cuda.mix.runner import MixRunner
@@ -60,10 +61,11 @@ class CudaGpu(Device):
 
         self._precompiler = Precompiler(context.compiler)
         buffers = self._buffers = LaunchBuffers(context)
-        arena = self._arena = Arena(context, usable)
-        self._chases = ChaseRunner(context, buffers, arena, texture)
-        self._streams = StreamRunner(context, buffers, arena, shared)
-        self._mixes = MixRunner(context, buffers, arena)
+        host = host_limit()
+        arenas = self._arenas = Arenas(Arena(context, usable), context, host)
+        self._chases = ChaseRunner(context, buffers, arenas, texture)
+        self._streams = StreamRunner(context, buffers, arenas, shared)
+        self._mixes = MixRunner(context, buffers, arenas.near)
         self._launches = LaunchRunner(context, buffers)
 
         clusters = active_clusters(context, shared)
@@ -79,6 +81,7 @@ class CudaGpu(Device):
             Path.CODE: CODE_BYTES,
             Path.CLUSTER: shared - _RECORD_BYTES,
             Path.TMA: usable,
+            Path.HOST: host,
         }
         spans = {path: span for path, span in spans.items() if path not in unsupported}
         self._limits = DeviceLimits(
@@ -212,7 +215,7 @@ class CudaGpu(Device):
         self._nvml.close()
         if not self._broken and not self._context.is_lost():  # freeing memory would wait for a kernel that hangs
             self._context.activate()
-            for holder in (self._launches, self._chases, self._buffers, self._arena):
+            for holder in (self._launches, self._chases, self._buffers, self._arenas):
                 holder.release()
             self._context.close()
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gpudissect.device.cuda.context import CudaContext, LaunchBuffers
 from gpudissect.device.cuda.info import clock_rate
 from gpudissect.device.cuda.layout import STREAM_REPORT, STREAM_SUMMARY
-from gpudissect.device.cuda.memory import Arena
+from gpudissect.device.cuda.links import Arenas
 from gpudissect.device.cuda.stream.backends import BACKENDS, GRID, THREADS, Backend
 from gpudissect.errors import KernelFailed, UnsupportedWorkload
 from gpudissect.trace import Array, Context, Trace
@@ -63,11 +63,11 @@ class StreamRun:
 
 @dataclass(eq=False)
 class StreamRunner:
-    """Runs streams one after the other. `arena` holds footprints; a block has at most `max_shared` bytes."""
+    """Runs streams one after the other. `arenas` hold footprints; a block has at most `max_shared` bytes."""
 
     context: CudaContext
     buffers: LaunchBuffers
-    arena: Arena
+    arenas: Arenas
     max_shared: int
 
     at_once = 1
@@ -83,7 +83,7 @@ class StreamRunner:
                 f"this device runs streams of at most {_MAX_BLOCKS} blocks and {_MAX_PASSES} passes, "
                 f"got {stream.blocks} and {stream.passes}"
             )
-        backend = BACKENDS[stream.path](stream, self.context, self.arena, self.max_shared)
+        backend = BACKENDS[stream.path](stream, self.context, self.arenas.of(stream), self.max_shared)
         backend.kernel.configure(shared=backend.shared, carveout=backend.carveout)
         return _trace(stream, self._runs(stream, backend)[1:], self.context.device.name, backend.shared)
 
