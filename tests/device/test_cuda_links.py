@@ -1,12 +1,13 @@
 """Memory of the host on a fake context: taken at its first use, used by chases and streams, and freed."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from gpudissect.device.cuda.links import MAX_HOST_BYTES, host_limit
-from gpudissect.errors import OutOfMemory
+from gpudissect.errors import DeviceError, OutOfMemory, UnsupportedWorkload
 from gpudissect.workload import Path, Sequential, Shuffled, Transfer
 from tests.device.test_cuda_stream_runner import StreamContext
 from tests.support.fake_context import FakeContext, fake_gpu
@@ -93,3 +94,67 @@ def test_a_quarter_of_the_free_memory_may_be_locked(monkeypatch):
 def test_chains_in_memory_of_the_host_are_followed(context):
     (trace,) = fake_gpu(context).run([LINKED])
     assert np.array_equal(trace.cycles, [1 << 33])
+
+
+FAR = chase(Path.PEER, Shuffled(50, 64, seed=3), LAP, warmup=0, flush=True, alone=True)
+
+
+def peer_calls(context):
+    """Calls that concern the other GPU, by name."""
+    return [name for name, *_ in context.driver.log if name != "cuDriverGetVersion"]
+
+
+def test_memory_of_another_gpu_is_taken_within_its_own_context(context):
+    gpu = fake_gpu(context)
+    assert gpu.info.facts["peers"] == "1" and Path.PEER in gpu.info.streams
+    assert not peer_calls(context)
+    (trace,) = gpu.run([FAR])
+    assert np.array_equal(trace.cycles, [1 << 33])
+    taken = ["cuDevicePrimaryCtxRetain", "cuCtxEnablePeerAccess", "cuCtxPushCurrent", "cuMemAlloc", "cuCtxPopCurrent"]
+    assert peer_calls(context) == taken
+    assert ("cuCtxEnablePeerAccess", 101, 0) in context.driver.log and ("cuCtxPushCurrent", 101) in context.driver.log
+    gpu.run([FAR, stream(Path.PEER, Transfer.READ, 1 << 16, 4, 128)])
+    assert peer_calls(context) == taken, "once for all"
+    gpu.close()
+    freed = ["cuCtxPushCurrent", "cuMemFree", "cuCtxPopCurrent", "cuDevicePrimaryCtxRelease"]
+    assert peer_calls(context) == taken + freed
+
+
+@pytest.mark.parametrize(
+    ("call", "status", "error", "message"),
+    [
+        ("cuDevicePrimaryCtxRetain", 1, DeviceError, "GPU 1 cannot be used: an error"),
+        ("cuCtxEnablePeerAccess", 1, DeviceError, "memory of GPU 1 cannot be accessed"),
+        ("cuMemAlloc", 2, OutOfMemory, "GPU 1 has no .* left"),
+        ("cuMemAlloc", 1, DeviceError, "memory of GPU 1 could not be allocated"),
+    ],
+)
+def test_a_gpu_whose_memory_cannot_be_taken_is_let_go(context, call, status, error, message):
+    gpu = fake_gpu(context)
+    context.driver.fail, context.driver.status = call, status
+    with pytest.raises(error, match=message):
+        gpu.run([FAR])
+    calls = peer_calls(context)
+    assert calls.count("cuCtxPushCurrent") == calls.count("cuCtxPopCurrent")
+    assert calls.count("cuDevicePrimaryCtxRelease") == (
+        calls.count("cuDevicePrimaryCtxRetain") if call != "cuDevicePrimaryCtxRetain" else 0
+    )
+
+
+def test_access_may_be_enabled_already(context):
+    context.driver.fail, context.driver.status = "cuCtxEnablePeerAccess", 704
+    assert fake_gpu(context).run([FAR])
+
+
+def test_other_gpus_are_refused(context):
+    gpu = fake_gpu(context)
+    with pytest.raises(UnsupportedWorkload, match="does not access memory of GPU 2"):
+        gpu.run([replace(FAR, peer=2)])
+    with pytest.raises(UnsupportedWorkload, match="does not access memory of GPU 2"):
+        gpu.run([stream(Path.PEER, Transfer.READ, 1 << 16, 4, 128, peer=2)])
+
+
+def test_without_peers_there_is_a_reason(context):
+    context.peers = tuple
+    info = fake_gpu(context).info
+    assert "no other GPU" in info.unsupported[Path.PEER] and not info.limit(Path.PEER) and "peers" not in info.facts

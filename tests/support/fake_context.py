@@ -48,6 +48,35 @@ class FakeKernel:
         self.any_cluster = True
 
 
+class FakePeers:
+    """Calls of a driver that reach the memory of other GPUs; `fail` is one that fails, with `status`."""
+
+    CUresult = SimpleNamespace(CUDA_SUCCESS=0, CUDA_ERROR_OUT_OF_MEMORY=2, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED=704)
+
+    def __init__(self, context):
+        self._context = context
+        self.log = []
+        self.fail, self.status = "", 1
+
+    def __getattr__(self, name):
+        if not name.startswith("cu"):
+            raise AttributeError(name)
+
+        def call(*arguments):
+            self.log.append((name, *arguments))
+            status = self.status if name == self.fail else 0
+            results = {
+                "cuDriverGetVersion": lambda: 13000,
+                "cuDevicePrimaryCtxRetain": lambda number: 100 + number,
+                "cuMemAlloc": self._context.allocate,
+                "cuGetErrorName": lambda _: b"ERROR",
+                "cuGetErrorString": lambda _: b"an error",
+            }
+            return (status, results[name](*arguments)) if name in results else (status,)
+
+        return call
+
+
 class FakeContext:
     """Cycles are 30 + (a number by lap and position); `tamper` may change results before the download."""
 
@@ -58,7 +87,7 @@ class FakeContext:
         self.capability = (9, 0)
         self.max_shared_bytes = SHARED_PER_SM - SHARED_RESERVED
         self.compiler = SimpleNamespace(version="0.0", arch="sm_00", folder=None)
-        self.driver = SimpleNamespace(cuDriverGetVersion=lambda: (0, 13000))
+        self.driver = FakePeers(self)
         self.memory = np.zeros(size, np.uint8)  # the system allocates pages only where something is written
         self.results = 0
         self._end = 0
@@ -81,6 +110,9 @@ class FakeContext:
 
     def host_bytes(self, address, size):
         return self.bytes_at(address, size)
+
+    def peers(self):
+        return (1,)
 
     activate = free = free_host = wait = wait_for = wait_until_cleared = close = l2_fetch_limit = ignore
 
@@ -272,8 +304,8 @@ def parts(context):
 
 
 def arenas(context, limit):
-    """Memory of the GPU and of the host, `limit` bytes of each."""
-    return Arenas(Arena(context, limit), context, limit)
+    """Memory of the GPU, of the host and of GPU 1."""
+    return Arenas(Arena(context, limit), context, limit, (1,))
 
 
 def chase_runner(context):

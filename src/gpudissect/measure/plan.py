@@ -104,6 +104,7 @@ class Study(StrEnum):
     DISCOVER = "discover"
     COMPARE_METHODS = "compare methods"  # older methods, run by `discover --compare-methods`
     HIDE = "hide"
+    LINKS = "links"  # memory of the host and of other GPUs
 
 
 @dataclass(frozen=True)

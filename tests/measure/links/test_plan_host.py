@@ -2,11 +2,9 @@
 
 import re
 from dataclasses import replace
-from importlib import resources
 
 import pytest
 
-from gpudissect.device.base import Device
 from gpudissect.device.kinds import open_device
 from gpudissect.device.recording.device import RecordedGpu, Recorder
 from gpudissect.device_info import Origin
@@ -14,33 +12,10 @@ from gpudissect.estimate import Status
 from gpudissect.measure.links.plan_host import EXPERIMENTS
 from gpudissect.survey.run import run_survey
 from gpudissect.workload import Path
+from tests.measure.links.conftest import Changed
 
 VALUES = {"hit_latency": 1600, "wide_latency": 1600, "link_latency": 1600}  # a clock of 1 GHz
 VALUES |= {"read_bandwidth": 5.2e10, "write_bandwidth": 5.5e10, "copy_bandwidth": 9e10}
-
-
-class Changed(Device):
-    """A device with other properties."""
-
-    def __init__(self, device, **changes):
-        self.device, self.changes = device, changes
-
-    @property
-    def info(self):
-        return replace(self.device.info, **self.changes)
-
-    def run(self, batch):
-        return self.device.run(batch)
-
-
-@pytest.fixture(scope="module")
-def linked(tmp_path_factory):
-    """A simulated GPU with a link to the host: the example of the format's README."""
-    text = (resources.files("gpudissect.catalogue") / "README.md").read_text("utf-8")
-    file = tmp_path_factory.mktemp("gpu") / "linked.toml"
-    file.write_text(re.search(r"```toml\n(.*?)```", text, re.DOTALL)[1], encoding="utf-8")
-    with open_device(f"sim:{file}") as device:
-        yield device
 
 
 def findings(device):

@@ -83,6 +83,9 @@ class StreamRunner:
                 f"this device runs streams of at most {_MAX_BLOCKS} blocks and {_MAX_PASSES} passes, "
                 f"got {stream.blocks} and {stream.passes}"
             )
+        if stream.path is Path.PEER and stream.peer not in self.arenas.peers:
+            peers = self.arenas.peers
+            raise UnsupportedWorkload(f"this GPU does not access memory of GPU {stream.peer}, but of {peers}")
         backend = BACKENDS[stream.path](stream, self.context, self.arenas.of(stream), self.max_shared)
         backend.kernel.configure(shared=backend.shared, carveout=backend.carveout)
         return _trace(stream, self._runs(stream, backend)[1:], self.context.device.name, backend.shared)
