@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from gpudissect.catalogue import load
+from gpudissect.cli.app import main
 from gpudissect.device.kinds import open_device
 from gpudissect.device.recording.device import RecordedGpu, Recorder
 from gpudissect.device_info import Origin
@@ -83,3 +85,17 @@ def test_a_recording_replays_and_an_older_one_gives_nothing(linked, tmp_path):
 
 def test_it_comes_last():
     assert all(each.last and not each.needs for each in EXPERIMENTS)
+
+
+def test_an_exported_gpu_has_the_link(linked_file, tmp_path, capsys):
+    result, file = str(tmp_path / "r.json"), str(tmp_path / "mine.toml")
+    assert main(["discover", "-d", f"sim:{linked_file}", "--only", "host", "--only", "l2", "-o", result]) == 0
+    assert main(["export", result, "-f", "gpu", "-o", file]) == 0
+    capsys.readouterr()
+    with open_device(f"sim:{file}") as device:
+        assert Path.HOST in device.info.span_limits
+        latency = {each.attribute: each.value for each in run_survey(device, elements=("host",)).findings}
+    assert latency["hit_latency"] == pytest.approx(1600, rel=0.01)
+    published = {(each.element, each.attribute): each.value for each in load(file).published()}
+    assert published["host", "hit_latency"] == pytest.approx(1600, rel=0.01)
+    assert published["host", "read_bandwidth"] == pytest.approx(5.2e10, rel=0.01)
