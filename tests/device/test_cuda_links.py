@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from gpudissect.device.cuda.links import MAX_HOST_BYTES, host_limit
-from gpudissect.errors import DeviceError, OutOfMemory, UnsupportedWorkload
-from gpudissect.workload import Path, Sequential, Shuffled, Transfer
+from gpudissect.errors import DeviceError, OutOfMemory, UnsupportedWorkload, WorkloadError
+from gpudissect.workload import Path, PriorAccesses, Sequential, Shuffled, Transfer
+from gpudissect.workload.digest import digest
 from tests.device.test_cuda_stream_runner import StreamContext
 from tests.support.fake_context import FakeContext, fake_gpu
 from tests.support.workloads import LAP, chase, stream
@@ -158,3 +159,13 @@ def test_without_peers_there_is_a_reason(context):
     context.peers = tuple
     info = fake_gpu(context).info
     assert "no other GPU" in info.unsupported[Path.PEER] and not info.limit(Path.PEER) and "peers" not in info.facts
+
+
+def test_which_gpu_is_an_option_of_path_peer():
+    assert digest(FAR) != digest(replace(FAR, peer=2)) and FAR.peer == 1
+    with pytest.raises(WorkloadError, match="number of a GPU"):
+        replace(FAR, peer=16)
+    with pytest.raises(WorkloadError, match="option of path 'peer'"):
+        stream(Path.HOST, Transfer.READ, 1 << 16, 4, 128, peer=2)
+    with pytest.raises(WorkloadError, match="not on path 'host'"):
+        PriorAccesses(path=Path.HOST, order=Sequential(2, 64))
