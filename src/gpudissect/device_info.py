@@ -40,9 +40,10 @@ class DeviceInfo:
             ``threads_per_sm``, ``blocks_per_sm``, ``threads_per_block``, ``registers_per_sm`` (of 32 bits; missing if
             registers are no limit, as on simulated GPUs), ``registers_per_block``, ``blocks_per_grid_x``,
             ``cluster_size`` (most blocks of a cluster, each on its own SM), ``clusters_N`` (number of clusters of N
-            such blocks that run at once). ``cores`` (FP32 cores of the GPU, by NVML), ``compute_capability``; "yes" or
-            "no": ``global_l1`` and ``local_l1`` (whether the L1 caches global and local memory),
-            ``cooperative_launch``, ``concurrent_kernels``.
+            such blocks that run at once). Links: ``pcie_generation`` (the highest that GPU and slot support),
+            ``pcie_lanes`` (in use), ``peers`` (numbers of the other GPUs whose memory it can access). ``cores`` (FP32
+            cores of the GPU, by NVML), ``compute_capability``; "yes" or "no": ``global_l1`` and ``local_l1`` (whether
+            the L1 caches global and local memory), ``cooperative_launch``, ``concurrent_kernels``.
         environment: versions of driver, compiler and others, as text.
         provenance: which card was measured, where, when and under which settings, as text, under the names of
             `gpudissect.results.model.Provenance`; empty for a simulated GPU.

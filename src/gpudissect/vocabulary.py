@@ -51,7 +51,7 @@ ELEMENTS = (
     *CACHES[:3],
     "texture_l2",
     *CACHES[3:],
-    *("shared", "dram"),
+    *("shared", "dram", "host", "peer"),
     *TLBS,
     "page_table",
     *("icache_l0", "icache_l1", "icache_l15"),

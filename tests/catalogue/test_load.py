@@ -11,6 +11,7 @@ from gpudissect.simulation.cache.geometry import Distance, Fill, Partition, Room
 from gpudissect.workload import Path
 
 NEWER = {Path.CLUSTER, Path.TMA}
+LINKS = {Path.HOST, Path.PEER}
 NO_CODE = "its GPU file does not describe the instruction caches"
 
 
@@ -31,7 +32,11 @@ def test_the_example_of_the_readme(convert, example, tmp_path):
     assert gpu.facts()["l2_size"] == 196608
     assert gpu.facts()["cluster_size"] == hierarchy.cluster_size == 8
     stated = {Path.READONLY: "no read-only cache", Path.CONSTANT: "not described"}
-    assert gpu.unsupported() == stated | {Path.TMA: "its GPU file does not describe it", Path.CODE: NO_CODE}
+    assert gpu.unsupported() == stated | {
+        Path.TMA: "its GPU file does not describe it",
+        Path.PEER: "GPUs are simulated one by one",
+        Path.CODE: NO_CODE,
+    }
     near = next(item for item in gpu.published() if item.attribute == "near_latency")
     assert (near.element, near.value, near.low, near.high, near.unit) == ("l2", 190, 185, 198, "cycles")
 
@@ -115,13 +120,13 @@ def test_an_unknown_name_lists_the_known_ones():
 
 def test_unsupported_paths_have_reasons():
     unsupported = {name: load(name).unsupported() for name in ("gtx280", "h100", "gtx560ti", "gtx780", "v100")}
-    assert set(unsupported["gtx280"]) == {Path.GLOBAL_L2, Path.READONLY, Path.CODE} | NEWER
+    assert set(unsupported["gtx280"]) == {Path.GLOBAL_L2, Path.READONLY, Path.CODE} | LINKS | NEWER
     assert {unsupported["gtx280"][path] for path in NEWER} == {"needs compute capability 9.0"}
     assert not NEWER & set(unsupported["h100"])
     assert "3.5" in unsupported["gtx560ti"][Path.READONLY]
-    assert set(unsupported["gtx780"]) == NEWER | {Path.CODE}
+    assert set(unsupported["gtx780"]) == NEWER | LINKS | {Path.CODE}
     assert unsupported["gtx780"][Path.CODE] == NO_CODE
-    assert set(unsupported["v100"]) == NEWER
+    assert set(unsupported["v100"]) == NEWER | LINKS
     assert load("840m").hierarchy().routes[Path.GLOBAL].caches == ("l2",)  # no L1, but a path
 
 

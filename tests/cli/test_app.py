@@ -14,6 +14,7 @@ COMMANDS = [
     "stream",
     "mix",
     "hide",
+    "links",
     "predict",
     "explain",
     "show",

@@ -18,7 +18,7 @@ def limits(spans=None, unsupported=None, **changed):
     known = {path: 1 << 24 for path in Path} | {Path.CONSTANT: 65536, Path.SHARED: 40000, Path.CLUSTER: 40000}
     spans = {path: span for path, span in (known | (spans or {})).items() if path not in unsupported}
     shared = {"shared_per_block": 49152, "shared_per_sm": 65536, "shared_beside_l1": 1024}
-    sizes = {"sm_count": 4, "blocks_per_sm": 32, "max_cluster": 4} | shared | changed
+    sizes = {"sm_count": 4, "blocks_per_sm": 32, "max_cluster": 4, "peers": (1,)} | shared | changed
     return DeviceLimits(spans=spans, unsupported=unsupported, **sizes)
 
 

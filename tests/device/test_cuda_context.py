@@ -81,3 +81,13 @@ def test_a_context_is_lost_once_a_stream_timed_out():
         context.wait(0.05, 7)
     assert context.is_lost()
     driver.finish.set()
+
+
+def test_peers_are_the_gpus_whose_memory_can_be_accessed():
+    context = create_context(
+        cuDeviceGetCount=lambda: (0, 40),
+        cuDeviceCanAccessPeer=lambda own, other: (0, int(other in (0, 3, 17)) if own == 1 else 1),
+        CUresult=SimpleNamespace(CUDA_SUCCESS=0),
+    )
+    context.index = 1
+    assert context.peers() == (0, 3)

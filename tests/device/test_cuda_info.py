@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from gpudissect.catalogue.pcie import describe_pcie, pcie_bandwidth
 from gpudissect.device.cuda.info import NvmlMonitor, clock_rate, driver_facts, shared_bytes_beside_l1
 from gpudissect.units import KIB
 from tests.support.fake_context import FakeContext
@@ -35,7 +36,7 @@ def test_shared_memory_beside_the_l1(capability, reserved, size):
 
 def test_facts_are_all_that_mt22_lists():
     """Of section 4.1, and of the output of MT4G; the name and the number of SMs are not facts but fields."""
-    facts = driver_facts(FakeContext(1 << 20), SimpleNamespace(cores=lambda: 512), {})
+    facts = driver_facts(FakeContext(1 << 20), SimpleNamespace(cores=lambda: 512, pcie=dict), {})
     assert facts["registers_per_sm"] == 64 * KIB and facts["registers_per_block"] == 32 * KIB
     assert (facts["shared_per_block"], facts["default_shared_per_block"]) == (63 * KIB, 48 * KIB)
     assert (facts["reserved_shared_per_block"], facts["persisting_l2_size"]) == (KIB, 0)
@@ -61,11 +62,28 @@ def test_cores_are_of_the_whole_gpu(monkeypatch, mig, cores):
     assert NvmlMonitor("0000:00:00.0").cores() == cores
 
 
+def test_the_link_to_the_host(monkeypatch):
+    nvml = SimpleNamespace(
+        init_v2=lambda: None,
+        device_get_handle_by_pci_bus_id_v2=lambda bus: 7,
+        device_get_max_pcie_link_generation=lambda handle: 5,
+        device_get_curr_pcie_link_width=lambda handle: 16,
+    )
+    bindings = pytest.importorskip("cuda.bindings")
+    monkeypatch.setitem(sys.modules, "cuda.bindings.nvml", nvml)
+    monkeypatch.setattr(bindings, "nvml", nvml, raising=False)
+    assert (facts := NvmlMonitor("0000:00:00.0").pcie()) == {"pcie_generation": 5, "pcie_lanes": 16}
+    assert pcie_bandwidth(facts) == pytest.approx(63.0e9, rel=1e-3)
+    assert describe_pcie(facts) == "PCIe generation 5 x16"
+    del nvml.device_get_curr_pcie_link_width
+    assert pcie_bandwidth(NvmlMonitor("0000:00:00.0").pcie()) is None
+
+
 def test_without_nvml_nothing_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.bindings.nvml", None)
     monitor = NvmlMonitor("0000:00:00.0")
     assert (monitor.driver(), monitor.throttling(), monitor.other_processes()) == (None, None, None)
-    assert monitor.cores() is None
+    assert monitor.cores() is None and monitor.pcie() == {}
     monitor.close()
 
 

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from gpudissect.device.cuda.layout import STREAM_REPORT, STREAM_SUMMARY
-from gpudissect.device.cuda.memory import Arena
 from gpudissect.device.cuda.stream.backends import check_shared
 from gpudissect.device.cuda.stream.runner import StreamRunner
 from gpudissect.errors import KernelFailed, UnsupportedWorkload, WorkloadError
 from gpudissect.workload import Path, Transfer
 from gpudissect.workload.digest import digest
-from tests.support.fake_context import FakeContext
+from tests.support.fake_context import FakeContext, arenas
 from tests.support.workloads import stream
 
 LOW_32 = 0xFFFFFFFF
@@ -115,7 +114,7 @@ def words_at(index, mask, salt):
 
 
 def run(context, workload):
-    return StreamRunner(context, Arena(context, 1 << 24), MAX_SHARED).run([workload])[0]
+    return StreamRunner(context, arenas(context, 1 << 24), MAX_SHARED).run([workload])[0]
 
 
 def test_a_cluster():

@@ -8,6 +8,7 @@ from gpudissect.device.cuda.chase.runner import ChaseRunner
 from gpudissect.device.cuda.context import LaunchBuffers
 from gpudissect.device.cuda.gpu import CudaGpu
 from gpudissect.device.cuda.layout import CHAIN, JOB, PRIOR, PRIOR_PATHS, REPORT, TRAITS, UNCHAINED, ChainKind
+from gpudissect.device.cuda.links import Arenas
 from gpudissect.device.cuda.memory import Arena
 from gpudissect.units import KIB, MIB
 from gpudissect.workload import Path
@@ -47,6 +48,35 @@ class FakeKernel:
         self.any_cluster = True
 
 
+class FakePeers:
+    """Calls of a driver that reach the memory of other GPUs; `fail` is one that fails, with `status`."""
+
+    CUresult = SimpleNamespace(CUDA_SUCCESS=0, CUDA_ERROR_OUT_OF_MEMORY=2, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED=704)
+
+    def __init__(self, context):
+        self._context = context
+        self.log = []
+        self.fail, self.status = "", 1
+
+    def __getattr__(self, name):
+        if not name.startswith("cu"):
+            raise AttributeError(name)
+
+        def call(*arguments):
+            self.log.append((name, *arguments))
+            status = self.status if name == self.fail else 0
+            results = {
+                "cuDriverGetVersion": lambda: 13000,
+                "cuDevicePrimaryCtxRetain": lambda number: 100 + number,
+                "cuMemAlloc": self._context.allocate,
+                "cuGetErrorName": lambda _: b"ERROR",
+                "cuGetErrorString": lambda _: b"an error",
+            }
+            return (status, results[name](*arguments)) if name in results else (status,)
+
+        return call
+
+
 class FakeContext:
     """Cycles are 30 + (a number by lap and position); `tamper` may change results before the download."""
 
@@ -57,7 +87,7 @@ class FakeContext:
         self.capability = (9, 0)
         self.max_shared_bytes = SHARED_PER_SM - SHARED_RESERVED
         self.compiler = SimpleNamespace(version="0.0", arch="sm_00", folder=None)
-        self.driver = SimpleNamespace(cuDriverGetVersion=lambda: (0, 13000))
+        self.driver = FakePeers(self)
         self.memory = np.zeros(size, np.uint8)  # the system allocates pages only where something is written
         self.results = 0
         self._end = 0
@@ -80,6 +110,9 @@ class FakeContext:
 
     def host_bytes(self, address, size):
         return self.bytes_at(address, size)
+
+    def peers(self):
+        return (1,)
 
     activate = free = free_host = wait = wait_for = wait_until_cleared = close = l2_fetch_limit = ignore
 
@@ -270,12 +303,17 @@ def parts(context):
     return context, LaunchBuffers(context)
 
 
+def arenas(context, limit):
+    """Memory of the GPU, of the host and of GPU 1."""
+    return Arenas(Arena(context, limit), context, limit, (1,))
+
+
 def chase_runner(context):
-    return ChaseRunner(*parts(context), Arena(context, 1 << 25), texture_limit=1 << 25)
+    return ChaseRunner(*parts(context), arenas(context, 1 << 25), texture_limit=1 << 25)
 
 
 def fake_gpu(context):
     """The device on a fake context."""
     nothing = dict.fromkeys(("cores", "throttling", "other_processes", "close"), lambda: None)
-    nvml = SimpleNamespace(driver=str, settings=dict, **nothing)
+    nvml = SimpleNamespace(driver=str, settings=dict, pcie=dict, **nothing)
     return CudaGpu(context, nvml)

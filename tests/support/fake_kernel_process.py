@@ -26,6 +26,7 @@ NAME = "NVIDIA H200"
 NVML = SimpleNamespace(
     clocks=lambda: (1.98e9, 2.6e9),
     cores=lambda: None,
+    pcie=dict,
     driver=lambda: "580",
     settings=lambda: {"power_limit": "700 W"},
     throttling=lambda: None,

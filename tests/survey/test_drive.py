@@ -89,6 +89,15 @@ def asking(key: Key, batches: int, **declared) -> Experiment:
     return Experiment(key, plan, element="l1", **declared)
 
 
+def test_what_comes_last_starts_when_all_others_ended():
+    last, quiet = asking(Key("test.a"), 1, last=True), asking(Key("test.b"), 2)
+    device = Logging()
+    driver = Drive(device, Bench(INFO), {each.name: each for each in (last, quiet)}, lambda *_: None)
+    driver.run()
+    assert device.batches == [["test.b"], ["test.b"], ["test.a"]]
+    assert [context.clock_hz for context in driver.contexts] == [1e9, 1e9, 1e9]
+
+
 def test_what_changes_the_clock_runs_last_and_its_clock_is_no_condition():
     loud, quiet = asking(Key("test.a"), 1, changes_clock=True), asking(Key("test.b"), 2)
     device = Logging()

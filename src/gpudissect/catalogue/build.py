@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from gpudissect.catalogue.compute_capability import TEXTURE_BYTES
 from gpudissect.simulation.cache import geometry
 from gpudissect.simulation.sm import description as sm
-from gpudissect.units import KIB, WARP_SIZE
+from gpudissect.units import GIB, KIB, WARP_SIZE
 from gpudissect.workload import MATRIX_MULTIPLY_ADDS, Instruction, Path
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpudissect.catalogue.schema import GpuTable
     from gpudissect.catalogue.tables import BandwidthTable, MemoryTable, PathTable, RateTable, SharedTable, UnitTable
 
+MAX_HOST_BYTES = GIB  # of the host's memory, as on a CUDA GPU
 MAX_CODE_BYTES = 512 * KIB  # of straight-line code that can be run, as on a CUDA GPU
 
 
@@ -68,6 +69,7 @@ def processor_of(gpu: GpuTable) -> sm.Processor | None:
         memory=_memory(gpu, memory, sms),
         dram=_bandwidth(bandwidth.dram, clock),
         l2=_bandwidth(bandwidth.l2, clock) if bandwidth.l2 else None,
+        host=_bandwidth(bandwidth.host, clock) if bandwidth.host else None,
         l1=_private_bandwidth(l1) if l1 else None,
         texture=sm.Fetches(**texture) if texture else None,
         launches=sm.Launches(**_values(launch)),
@@ -98,6 +100,7 @@ def _limits(gpu: GpuTable) -> dict[Path, int]:
         Path.CONSTANT: gpu.chip.constant_size.value,
         Path.SHARED: shared,
         Path.CLUSTER: shared,
+        Path.HOST: MAX_HOST_BYTES,
         Path.CODE: MAX_CODE_BYTES,
     }
     return {Path.NOTHING: memory} | {path: spans.get(path, memory) for path in gpu.paths}

@@ -92,7 +92,9 @@ def _numbers(gpu: GpuTable) -> Entries:
     for instruction, unit in gpu.units.items():
         yield from _of(str(instruction), unit, ("rate", "latency"))
     if gpu.bandwidth is not None:
-        for element, level in (("dram", gpu.bandwidth.dram), ("l2", gpu.bandwidth.l2), ("l1", gpu.bandwidth.l1)):
+        tables = gpu.bandwidth
+        levels = (("dram", tables.dram), ("l2", tables.l2), ("l1", tables.l1), ("host", tables.host))
+        for element, level in levels:
             if level is not None:
                 yield from _of(element, level, tuple(type(level).model_fields))
     if gpu.launch is not None:
@@ -115,8 +117,9 @@ def _latencies(gpu: GpuTable) -> Entries:
         if (table := gpu.paths.get(path)) is not None:
             yield from ((name, "hit_latency", entry) for name, entry in _hits(table) if name == "l2")
             yield "dram", "hit_latency", table.memory_latency
-    if (shared := gpu.paths.get(Path.SHARED)) is not None:
-        yield "shared", "hit_latency", shared.latency[0]
+    for path in (Path.SHARED, Path.HOST):
+        if (ending := gpu.paths.get(path)) is not None:
+            yield path.value, "hit_latency", ending.latency[0]
 
 
 def _hits(table: PathTable | None) -> list[tuple[str, Sourced[float]]]:

@@ -19,7 +19,7 @@ from gpudissect.units import WARP_SIZE
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS, TLBS
 from gpudissect.workload import Instruction, Path
 
-OPTIONAL_PATHS = (Path.CLUSTER, Path.TMA, Path.CODE)
+OPTIONAL_PATHS = (Path.CLUSTER, Path.TMA, Path.HOST, Path.PEER, Path.CODE)
 """Paths that a file need not mention."""
 TlbLevel = Annotated[str, name_among(TLBS)]
 """A TLB level; levels are looked up in the order of their names."""
@@ -145,6 +145,8 @@ def _check_processor(gpu: GpuTable) -> None:
             wrong(f"units.{instruction}", "at most one of them", "rate and latency")
     if (gpu.bandwidth.l2 is None) != ("l2" not in gpu.caches):
         wrong("bandwidth.l2", gpu.bandwidth.l2 and "a table", "a table if there is an L2, and only then")
+    if gpu.bandwidth.host is not None and Path.HOST not in gpu.paths:
+        wrong("bandwidth.host", "a table", "none without [paths.host]")
     banks, width, interleave = gpu.shared.banks, gpu.shared.bank_width, gpu.shared.interleave
     if banks is None or width is None:
         wrong("shared.banks", banks and banks.value, "banks and bank_width, with [processor]")
@@ -174,6 +176,10 @@ def _check_paths(gpu: GpuTable) -> None:
     for path, table in gpu.paths.items():
         if path is Path.CLUSTER and (gpu.chip.cluster_size is None or not table.ends_before_memory):
             wrong("paths.cluster", "a table", "with chip.cluster_size; latencies by rank, no caches, no memory")
+        if path is Path.PEER:
+            wrong("paths.peer", "a table", "none: GPUs are simulated one by one")
+        if path is Path.HOST and not table.ends_before_memory:
+            wrong("paths.host.caches", "caches or memory_latency", "one latency, of a load")
         if path is not Path.CLUSTER and table.ends_before_memory and len(table.latency) != 1:
             wrong(f"paths.{path}.latency", f"{len(table.latency)} entries", "one for each of caches, 1")
         for element in table.caches:

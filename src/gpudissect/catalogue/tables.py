@@ -258,10 +258,11 @@ class FetchTable(Table):
 
 
 class BandwidthTables(Table):
-    """Bandwidths by level."""
+    """Bandwidths by level; `host`: of the link to the host."""
 
     dram: BandwidthTable
     l2: BandwidthTable | None = None
+    host: BandwidthTable | None = None
     l1: RateTable | None = None
     texture: FetchTable | None = None
 

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 import gpudissect
-from gpudissect.cli import discover, explain, fleet, get, results, workloads
+from gpudissect.cli import discover, explain, fleet, get, links, results, workloads
 from gpudissect.cli.completion import bash_words_joined
 from gpudissect.cli.console import BUG, DONE, INTERRUPTED, discard_output, print_error, print_interrupted
 from gpudissect.errors import WRITE_ERRORS, GpudissectError, UsageError
@@ -44,7 +44,7 @@ app = typer.Typer(
 )
 COMMANDS: list[Callable[..., Any]] = [
     *(discover.discover, discover.devices, workloads.chase, workloads.stream, workloads.mix, discover.hide),
-    *(results.predict, explain.explain, results.show, get.get),
+    *(links.links, results.predict, explain.explain, results.show, get.get),
     *(results.check, results.compare, results.export, results.schema),
 ]
 for command in COMMANDS:

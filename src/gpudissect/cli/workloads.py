@@ -27,10 +27,10 @@ DEFAULT_THREADS, DEFAULT_CLUSTER = 512, 2
 
 # Names of `gpudissect.workload`, which imports numpy.
 OrderName = StrEnum("OrderName", "SEQUENTIAL RANDOM")
-PathName = StrEnum("PathName", "GLOBAL GLOBAL_L2 READONLY TEXTURE CONSTANT SHARED CLUSTER TMA CODE NOTHING")
+PathName = StrEnum("PathName", "GLOBAL GLOBAL_L2 READONLY TEXTURE CONSTANT SHARED CLUSTER TMA HOST PEER CODE NOTHING")
 TimingName = StrEnum("TimingName", "EACH LAP COUNT")
 AccessName = StrEnum("AccessName", "RESIDENT STREAMING RANDOM")
-StreamPath = StrEnum("StreamPath", "GLOBAL GLOBAL_L2 READONLY TEXTURE SHARED CLUSTER TMA")
+StreamPath = StrEnum("StreamPath", "GLOBAL GLOBAL_L2 READONLY TEXTURE SHARED HOST PEER CLUSTER TMA")
 TransferName = StrEnum("TransferName", "READ WRITE COPY")
 
 
@@ -111,7 +111,9 @@ def chase(
     carveout: Annotated[int | None, Option(min=0, max=100, help="Percent of the L1's array as shared memory.")] = None,
     sm: Annotated[int | None, Option(min=0, help="Hardware number of the SM that runs it.")] = None,
     flush: Annotated[bool, Option("--flush", help="Evict the data from every cache first.")] = False,
-    peer: Annotated[int, Option(min=0, max=15, help="With path cluster: rank of the block to read.")] = 1,
+    peer: Annotated[
+        int, Option(min=0, max=15, help="With path cluster: rank of the block; with path peer: number of the GPU.")
+    ] = 1,
     seed: Annotated[int, Option(min=0, max=2**32 - 1, help="Seed of a random order.")] = 0,
     output: TraceOption = None,
     record: RecordOption = None,
@@ -272,6 +274,7 @@ def stream(
     cluster: Annotated[
         int | None, Option(min=1, help="Blocks per cluster, only with path cluster (default 2).")
     ] = None,
+    peer: Annotated[int, Option(min=0, max=15, help="With path peer: number of the GPU.")] = 1,
     output: TraceOption = None,
     record: RecordOption = None,
     as_json: TraceJsonOption = False,
@@ -303,6 +306,7 @@ def stream(
             width=width_bytes,
             passes=passes,
             runs=runs,
+            peer=peer,
             cluster=cluster or (DEFAULT_CLUSTER if chosen is Path.CLUSTER else 1),
             waves=waves,
         )

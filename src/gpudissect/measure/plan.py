@@ -104,6 +104,7 @@ class Study(StrEnum):
     DISCOVER = "discover"
     COMPARE_METHODS = "compare methods"  # older methods, run by `discover --compare-methods`
     HIDE = "hide"
+    LINKS = "links"  # memory of the host and of other GPUs
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,7 @@ class Experiment:
         after_interrupt: whether it runs on what others found even if the survey was interrupted before it.
         changes_clock: whether it loads the whole GPU so that the SM clock changes: it starts when all others ended, and
             its clock is not among the conditions of the survey.
+        last: whether it starts when all others ended, as with `changes_clock`.
         study: the study that it belongs to.
         element: the element that it is about; by default the second part of its name.
 
@@ -134,6 +136,7 @@ class Experiment:
     quick: bool = False
     after_interrupt: bool = False
     changes_clock: bool = False
+    last: bool = False
     study: Study = Study.DISCOVER
     element: str = ""
 

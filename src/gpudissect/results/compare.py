@@ -29,7 +29,7 @@ MAX_NAMED = 4  # results, and elements of each, in an error
 _ON_CHIP = ("l1", "readonly", "texture", "shared")  # one array, divided by the carve-out
 _BY_CARVEOUT = ("capacity", "sets", "ways", "index_function", "replacement_policy", "max_miss_rate")
 _OWN_CLOCK = (
-    *("l2", "dram", "tlb_l1", "tlb_l2", "tlb_l3", "page_table"),
+    *("l2", "dram", "host", "peer", "tlb_l1", "tlb_l2", "tlb_l3", "page_table"),
     *("tma", "atomg", "redg", "ldg_streaming", "ldg_random"),
 )
 _PLACES = [{word: place for place, word in enumerate(words)} for words in (ELEMENTS, ATTRIBUTES)]

@@ -93,10 +93,10 @@ class Drive:
                     self._run_batch()
 
     def _startable(self, waiting: Mapping[str, Experiment]) -> list[str]:
-        """Those whose needs are known; those that change the clock only when no other is left."""
+        """Those whose needs are known; those that change the clock, or come last, only when no other is left."""
         ended = self._ended()
         known = [name for name, each in waiting.items() if all(need.name in ended for need in each.needs)]
-        others = [name for name in known if not waiting[name].changes_clock]
+        others = [name for name in known if not (waiting[name].changes_clock or waiting[name].last)]
         return others if others or self.running else known
 
     def conclude(self) -> None:

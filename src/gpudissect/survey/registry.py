@@ -16,6 +16,8 @@ def experiments(study: Study) -> dict[str, Experiment]:
     found = {each.name: each for each in _declared() if each.study is study}
     if study is Study.COMPARE_METHODS:  # older methods need what the exact ones know
         return experiments(Study.DISCOVER) | found
+    if study is Study.LINKS:
+        return {name: each for name, each in experiments(Study.DISCOVER).items() if each.element == "host"} | found
     return found
 
 

@@ -30,6 +30,7 @@ MAX_RECORDS = 2**22
 MAX_BLOCK_WARPS = 32
 _GRANULE = 32
 MAX_CLUSTER_BLOCKS = 16
+MAX_PEERS = 16  # GPUs of a machine, too
 ORDERS = ("sequential", "random")
 
 
@@ -45,6 +46,8 @@ class Path(StrEnum):
     SHARED = "shared"
     CLUSTER = "cluster"  # distributed shared memory of another block of the cluster
     TMA = "tma"  # global memory by bulk copies of 16 bytes into shared memory, each awaited before the next
+    HOST = "host"  # page-locked memory of the host, through the link to it, bypassing the L1
+    PEER = "peer"  # memory of another GPU, through the link to it, bypassing the L1
     CODE = "code"  # no loads: instruction fetches of a loop of straight-line code
 
     @property
@@ -57,12 +60,12 @@ class Path(StrEnum):
         """Bytes of one link: a pointer, a 4-byte index where addresses are short, or the smallest bulk copy."""
         if self is Path.TMA:
             return 16
-        return 8 if self in (Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.CLUSTER) else 4
+        return 4 if self in (Path.NOTHING, Path.TEXTURE, Path.CONSTANT, Path.SHARED, Path.CODE) else 8
 
     @property
     def cached(self) -> bool:
-        """Whether its loads leave lines in a cache."""
-        return self not in (Path.NOTHING, Path.SHARED, Path.CLUSTER)
+        """Whether its loads leave lines in a cache of the GPU that another chase may find there."""
+        return self not in (Path.NOTHING, Path.SHARED, Path.CLUSTER, Path.HOST, Path.PEER)
 
 
 class Timing(StrEnum):
@@ -178,7 +181,8 @@ class Chase:
         sm: the SM that must run it, by the hardware's number (CUDA: ``%smid``); None for any. Not together with prior
             accesses on other SMs, which are numbered relative to the timed one.
         peer: on path CLUSTER, the rank of the block whose shared memory holds the chain; rank 0 is the timed block, and
-            reaches its own memory in the same way. The cluster is the largest that the device supports.
+            reaches its own memory in the same way. The cluster is the largest that the device supports. On path PEER,
+            the number of the GPU whose memory holds the chain.
 
     Raises `WorkloadError` if the fields do not fit together.
     """
@@ -223,10 +227,10 @@ class Chase:
             yield f"SMs are numbered from 0, got {self.sm}"
         if self.sm is not None and (any(prior.sm for prior in self.before) or self.path is Path.CLUSTER):
             yield "a chase in a cluster, or with prior accesses on other SMs, runs on any SM: leave out 'sm'"
-        if self.path is not Path.CLUSTER and self.peer != 1:
-            yield f"'peer' is an option of path 'cluster', not of {path!r}"
-        if not 0 <= self.peer < MAX_CLUSTER_BLOCKS:
-            yield f"'peer' is a rank in a cluster, in [0, {MAX_CLUSTER_BLOCKS}), got {self.peer}"
+        if self.path not in (Path.CLUSTER, Path.PEER) and self.peer != 1:
+            yield f"'peer' is an option of paths 'cluster' and 'peer', not of {path!r}"
+        if not 0 <= self.peer < MAX_PEERS:
+            yield f"'peer' is a rank in a cluster or the number of a GPU, in [0, {MAX_PEERS}), got {self.peer}"
         if self.warmup < 0 or self.laps < 1:
             yield f"a chase needs warmup >= 0 and laps >= 1, got {self.warmup} and {self.laps}"
         if (self.timing is Timing.COUNT) != (self.bounds is not None):

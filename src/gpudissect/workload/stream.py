@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gpudissect.errors import WorkloadError
-from gpudissect.workload.chase import MAX_CLUSTER_BLOCKS, Path
+from gpudissect.workload.chase import MAX_CLUSTER_BLOCKS, MAX_PEERS, Path
 from gpudissect.workload.order import convert_whole_numbers
 
 MAX_RUNS = 1024
@@ -41,8 +41,9 @@ class Stream:
         path: the way to memory. GLOBAL goes through the L1, GLOBAL_L2 bypasses it: blocks alternate in tiles of
             `threads` x `ilp` x `width` bytes, each with the same tiles in every pass, so that they may stay in its L1.
             So they do on READONLY and on TEXTURE, where an access fetches a texel of `width` bytes. SHARED: every block
-            traverses its own shared memory. CLUSTER: every block reads the shared memory of the next block of its
-            cluster. TMA: one thread per block starts bulk copies into its shared memory and awaits them.
+            traverses its own shared memory. HOST and PEER: as GLOBAL_L2, over memory of the host or of another GPU; a
+            copy uses both directions of the link at once. CLUSTER: every block reads the shared memory of the next
+            block of its cluster. TMA: one thread per block starts bulk copies into its shared memory and awaits them.
         transfer: direction. COPY reads `footprint` bytes and writes them elsewhere.
         footprint: bytes traversed in one pass; on SHARED and CLUSTER per block.
         blocks, threads: number of blocks, and threads per block. Blocks that do not fit onto the GPU at once run when
@@ -55,6 +56,7 @@ class Stream:
         runs: timed runs, after an untimed one that warms the caches.
         waves: on GLOBAL and GLOBAL_L2, number of block waves that traverse the footprint, each in one pass: `blocks`
             are divided into so many waves, one after the other as far as they do not fit onto the GPU at once.
+        peer: on path PEER, the number of the GPU whose memory is accessed.
 
     Raises `WorkloadError` for counts or widths that no GPU supports.
     """
@@ -71,6 +73,7 @@ class Stream:
     cluster: int = 1
     runs: int = 1
     waves: int = 1
+    peer: int = 1
 
     def __post_init__(self) -> None:
         convert_whole_numbers(self)
@@ -93,6 +96,8 @@ class Stream:
             yield f"a stream on path {self.path.value!r} can only read, not {self.transfer.value}"
         if self.waves > 1 and (self.path not in (Path.GLOBAL, Path.GLOBAL_L2) or self.passes > 1):
             yield "waves are supported only on paths 'global' and 'global_l2', in one pass each"
+        if not 0 <= self.peer < MAX_PEERS or (self.path is not Path.PEER and self.peer != 1):
+            yield f"'peer' is an option of path 'peer', the number of a GPU in [0, {MAX_PEERS}), got {self.peer}"
         if self.blocks % self.waves:
             yield f"a stream has whole waves of blocks, got {self.blocks} blocks in {self.waves} waves"
         if self.moved > MAX_RUN_BYTES:

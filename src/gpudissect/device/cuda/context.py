@@ -22,6 +22,7 @@ from gpudissect.device.cuda.memory import Arena, ClearingTimer
 from gpudissect.device.cuda.waiting import EVENT_FLAGS, StreamWaiter
 from gpudissect.errors import DeviceError, KernelFailed, OutOfMemory
 from gpudissect.units import MIB, format_bytes
+from gpudissect.workload.chase import MAX_PEERS
 
 _COPY_TIMEOUT_S, _QUEUED_TIMEOUT_S = 10.0, 60.0
 _READ_AS_INTEGER = 1  # CU_TRSF_READ_AS_INTEGER
@@ -71,6 +72,12 @@ class CudaContext:
     def max_shared_bytes(self) -> int:
         """Bytes of shared memory that one block may have."""
         return int(self.properties.max_shared_memory_per_block_optin or self.properties.max_shared_memory_per_block)
+
+    def peers(self) -> tuple[int, ...]:
+        """Numbers of the other GPUs whose memory this one can access, up to `MAX_PEERS`."""
+        others = set(range(min(int(self.driver.cuDeviceGetCount()[1]), MAX_PEERS))) - {self.index}
+        can_access = (self.driver.CUresult.CUDA_SUCCESS, 1)
+        return tuple(n for n in sorted(others) if self.driver.cuDeviceCanAccessPeer(self.index, n) == can_access)
 
     def free_memory(self) -> tuple[int, int]:
         """Free and total bytes of device memory."""

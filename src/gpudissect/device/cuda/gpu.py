@@ -23,6 +23,7 @@ from gpudissect.device.cuda.info import (
 )
 from gpudissect.device.cuda.launch import LaunchRunner
 from gpudissect.device.cuda.layout import CODE_BYTES, CONSTANT_BANK_BYTES
+from gpudissect.device.cuda.links import MAX_PEER_BYTES, Arenas, host_limit
 from gpudissect.device.cuda.memory import Arena
 from gpudissect.device.cuda.mix.body import supported_instructions
 from gpudissect.device.cuda.mix.runner import MixRunner
@@ -60,14 +61,17 @@ class CudaGpu(Device):
 
         self._precompiler = Precompiler(context.compiler)
         buffers = self._buffers = LaunchBuffers(context)
-        arena = self._arena = Arena(context, usable)
-        self._chases = ChaseRunner(context, buffers, arena, texture)
-        self._streams = StreamRunner(context, arena, shared)
-        self._mixes = MixRunner(context, buffers, arena)
+        host, peers = host_limit(), context.peers()
+        arenas = self._arenas = Arenas(Arena(context, usable), context, host, peers)
+        self._chases = ChaseRunner(context, buffers, arenas, texture)
+        self._streams = StreamRunner(context, arenas, shared)
+        self._mixes = MixRunner(context, buffers, arenas.near)
         self._launches = LaunchRunner(context, buffers)
 
         clusters = active_clusters(context, shared)
         unsupported = _unsupported_paths(context, clusters)
+        if not peers:
+            unsupported[Path.PEER] = "the driver states no other GPU whose memory this one can access"
         spans = {
             Path.NOTHING: _UNLIMITED,
             Path.GLOBAL: usable,
@@ -79,6 +83,8 @@ class CudaGpu(Device):
             Path.CODE: CODE_BYTES,
             Path.CLUSTER: shared - _RECORD_BYTES,
             Path.TMA: usable,
+            Path.HOST: host,
+            Path.PEER: MAX_PEER_BYTES,
         }
         spans = {path: span for path, span in spans.items() if path not in unsupported}
         self._limits = DeviceLimits(
@@ -89,6 +95,7 @@ class CudaGpu(Device):
             shared_per_sm=properties.max_shared_memory_per_multiprocessor,
             shared_beside_l1=shared_bytes_beside_l1(context),
             max_cluster=max(clusters, default=1),
+            peers=peers,
             unsupported=MappingProxyType(unsupported),
         )
         self._info = DeviceInfo(
@@ -101,7 +108,7 @@ class CudaGpu(Device):
             streams=tuple(path for path in BACKENDS if path in spans),
             instructions=supported_instructions(context.capability),
             launch_methods=tuple(LaunchMethod),
-            facts=MappingProxyType(driver_facts(context, nvml, clusters)),
+            facts=MappingProxyType(driver_facts(context, nvml, clusters) | _peer_facts(peers)),
             environment=MappingProxyType(environment(context, nvml)),
             provenance=MappingProxyType(provenance(context, nvml)),
         )
@@ -212,9 +219,13 @@ class CudaGpu(Device):
         self._nvml.close()
         if not self._broken and not self._context.is_lost():  # freeing memory would wait for a kernel that hangs
             self._context.activate()
-            for holder in (self._launches, self._chases, self._streams, self._mixes, self._buffers, self._arena):
+            for holder in (self._launches, self._chases, self._streams, self._mixes, self._buffers, self._arenas):
                 holder.release()
             self._context.close()
+
+
+def _peer_facts(peers: tuple[int, ...]) -> dict[str, int | float | str]:
+    return {"peers": " ".join(map(str, peers))} if peers else {}
 
 
 def _unsupported_paths(context: CudaContext, clusters: dict[int, int]) -> dict[Path, str]:

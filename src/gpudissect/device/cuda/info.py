@@ -63,6 +63,7 @@ def driver_facts(context: CudaContext, nvml: NvmlMonitor, clusters: dict[int, in
         "compute_capability": ".".join(map(str, context.capability)),
     }
     facts |= {"cores": cores} if (cores := nvml.cores()) else {}
+    facts |= nvml.pcie()
     facts |= {"cluster_size": max(clusters)} if clusters else {}
     return facts | {f"clusters_{size}": count for size, count in clusters.items()}
 
@@ -161,6 +162,14 @@ class NvmlMonitor:
         if self.settings().get("mig") == "on":
             return None
         return self._query(lambda nvml: int(nvml.device_get_num_gpu_cores(self._handle))) or None
+
+    def pcie(self) -> dict[str, int]:
+        """Facts of the PCIe link; none where NVML does not give them. An idle link is slower than its generation."""
+        facts = {
+            "pcie_generation": self._query(lambda nvml: nvml.device_get_max_pcie_link_generation(self._handle)),
+            "pcie_lanes": self._query(lambda nvml: nvml.device_get_curr_pcie_link_width(self._handle)),
+        }
+        return {name: int(value) for name, value in facts.items() if value}
 
     def settings(self) -> dict[str, str]:
         """Power limit, temperature, clocks and modes now, as text; without those that NVML does not give."""

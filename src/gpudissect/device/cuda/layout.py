@@ -74,5 +74,7 @@ TRAITS = {
     Path.SHARED: Traits("PATH_SHARED", chain_in_shared=True),
     Path.CLUSTER: Traits("PATH_CLUSTER", chain_in_shared=True),
     Path.TMA: Traits("PATH_TMA", absolute=True, front_bytes=32),
+    Path.HOST: Traits("PATH_GLOBAL_L2", absolute=True),  # the same instructions; addresses lead to other memory
+    Path.PEER: Traits("PATH_GLOBAL_L2", absolute=True),
     Path.CODE: Traits("PATH_CODE"),
 }

@@ -79,7 +79,7 @@ class Arena:
         if size > self._limit:
             needed, limit = format_bytes(size), format_bytes(self._limit)
             raise OutOfMemory(
-                f"the workload needs {needed} of device memory, {limit} may be used: ask for a smaller footprint"
+                f"the workload needs {needed} of memory, {limit} may be used: ask for a smaller footprint"
             )
         capacity = min(max(-(-size // _GRANULE) * _GRANULE, 2 * self.size), max(self._limit, size))
         self.release()

@@ -131,7 +131,7 @@ def codes_of(batch: Iterable[Workload], capability: tuple[int, int]) -> Iterator
             match workload:
                 case Mix():
                     yield build_body(workload, capability).code
-                case Stream(path=Path.GLOBAL | Path.GLOBAL_L2 | Path.READONLY | Path.TEXTURE | Path.SHARED):
+                case Stream() if workload.path not in (Path.CLUSTER, Path.TMA):
                     yield tile_code(workload)
 
 

@@ -25,7 +25,7 @@ WORD_BYTES = 4  # that each lane of a random access loads
 class Tier:
     """A cache on a path, or the memory behind them."""
 
-    name: str  # l1, l2 or dram
+    name: str  # l1, l2, dram or host
     capacity: float  # bytes; infinite for memory
     latency: float  # cycles of a single access
     bandwidth: Bandwidth  # B/cycle of one SM if the tier is private, else of the whole GPU
@@ -42,6 +42,8 @@ class Tier:
 def tiers_of(path: Path, processor: Processor, hierarchy: Hierarchy) -> list[Tier]:
     """The tiers of a path with a known bandwidth, nearest first, memory last."""
     route, tiers = hierarchy.routes[path], []
+    if path is Path.HOST and processor.host is not None:
+        return [Tier("host", math.inf, route.latency[0], processor.host, False, L2_VARIABILITY)]
     near, fetches = processor.l1, processor.texture
     if path is Path.TEXTURE and fetches is not None:
         near = Bandwidth(fetches.read_rate, fetches.read_rate, fetches.read_rate)

@@ -28,6 +28,7 @@ STREAM_PATHS: Mapping[Path, tuple[Instruction, ...]] = {
     Path.READONLY: (Instruction.LDG,),
     Path.TEXTURE: (Instruction.LDG,),
     Path.SHARED: (Instruction.LDS, Instruction.STS),
+    Path.HOST: (Instruction.LDG,),
 }
 """Paths of streams, each with the instructions that a GPU file must describe for them."""
 MAX_STREAM_BLOCKS = 1 << 20  # fill any GPU hundreds of times
@@ -48,7 +49,8 @@ def stream_paths(hierarchy: Hierarchy, processor: Processor | None) -> tuple[Pat
     """The paths on which a GPU runs streams: those with a route and a description of what they need."""
     if processor is None:
         return ()
-    unknown = {path for path, rate in ((Path.READONLY, processor.l1), (Path.TEXTURE, processor.texture)) if not rate}
+    rates = {Path.READONLY: processor.l1, Path.TEXTURE: processor.texture, Path.HOST: processor.host}
+    unknown = {path for path, rate in rates.items() if not rate}
     return tuple(
         path
         for path, needed in STREAM_PATHS.items()

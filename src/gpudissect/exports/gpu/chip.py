@@ -99,6 +99,9 @@ def processor(readings: Readings, gpu: Gpu, caches: Mapping[str, Any]) -> Iterat
             found = _positive(readings, element, tuple(type(level).model_fields))
             scaled = _scaled_by_pins(readings, gpu, found) if element == "dram" else {}
             yield ("bandwidth", element), _completed(level, gpu, found) | scaled
+    link = _positive(readings, "host", tuple(type(table.bandwidth.dram).model_fields))
+    if len(link) == len(type(table.bandwidth.dram).model_fields) and readings.entry("host", "hit_latency"):
+        yield ("bandwidth", "host"), link
     found = _positive(readings, "launch", tuple(type(table.launch).model_fields))
     yield ("launch",), _completed(table.launch, gpu, found)
 

@@ -34,6 +34,8 @@ def routes(readings: Readings, arrays: Arrays, has_tlbs: bool) -> tuple[dict[Pat
         if has_tlbs and "memory_latency" in table:
             table["translated_from"] = _translated_from(readings, table["caches"])
         paths[path] = table
+    if (link := readings.entry("host", "hit_latency")) is not None:
+        paths[Path.HOST] = {"caches": [], "latency": [link]}
     return paths, unsupported
 
 

@@ -165,6 +165,7 @@ class Processor:
     dram: Bandwidth  # of the whole GPU
     launches: Launches
     l2: Bandwidth | None = None  # of the whole GPU; None without an L2
+    host: Bandwidth | None = None  # of the link to the host; None if not described
     l1: Bandwidth | None = None  # of one SM; None without an L1
     texture: Fetches | None = None  # None if not described
     issue_interval: int = 1  # cycles from one issue of a scheduler to the next

@@ -38,6 +38,7 @@ class DeviceLimits:
     shared_per_sm: int
     shared_beside_l1: int  # in the smallest carve-out: takes nothing from the L1
     max_cluster: int = 1  # blocks, each on an SM of its own
+    peers: tuple[int, ...] = ()  # GPUs whose memory it can access
     unsupported: Mapping[Path, str] = field(default_factory=dict)  # with the reason
 
 
@@ -144,7 +145,7 @@ def _group_key(index: int, chase: Chase) -> object:
         return index
     # Latencies are compared with one another: on an H200 those of constant memory differ by 6 cycles between SMs.
     same_sm = (chase.order, chase.picks) if chase.path is Path.CONSTANT and chase.timing is Timing.LAP else None
-    return (chase.path, chase.timing, chase.carveout, chase.flush, same_sm)
+    return (chase.path, chase.peer, chase.timing, chase.carveout, chase.flush, same_sm)
 
 
 def _check(chase: Chase, device: DeviceLimits) -> None:
@@ -158,6 +159,8 @@ def _check(chase: Chase, device: DeviceLimits) -> None:
     sms = [prior.sm for prior in chase.before] + ([] if chase.sm is None else [chase.sm])
     if max(sms, default=0) >= device.sm_count:
         raise UnsupportedWorkload(f"this device has {device.sm_count} SMs: there is no SM {max(sms)}")
+    if chase.path is Path.PEER and chase.peer not in device.peers:
+        raise UnsupportedWorkload(f"this GPU does not access memory of GPU {chase.peer}, but of {device.peers}")
     if chase.path is Path.CLUSTER and chase.peer >= device.max_cluster:
         size = device.max_cluster
         raise UnsupportedWorkload(f"this device has clusters of {size} blocks: there is no rank {chase.peer}")

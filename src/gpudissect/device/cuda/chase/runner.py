@@ -23,6 +23,7 @@ from gpudissect.device.cuda.layout import (
     TRAITS,
     UNCHAINED,
 )
+from gpudissect.device.cuda.links import Arenas
 from gpudissect.device.cuda.memory import Arena, HostBuffer
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.trace import Array, Context, Trace
@@ -96,15 +97,15 @@ class QueuedChases:
 
 
 class ChaseRunner:
-    """Runs launches of chases. `arena` holds their chains; of textures over it, `texture_limit` bytes may be fetched.
+    """Runs launches of chases. `arenas` hold their chains; of textures over one, `texture_limit` bytes may be fetched.
 
     Up to `at_once` launches may be on their way: the host prepares the next one while the GPU runs the last.
     """
 
     at_once = 2
 
-    def __init__(self, context: CudaContext, buffers: LaunchBuffers, arena: Arena, texture_limit: int) -> None:
-        self.context, self.buffers, self.arena, self.texture_limit = context, buffers, arena, texture_limit
+    def __init__(self, context: CudaContext, buffers: LaunchBuffers, arenas: Arenas, texture_limit: int) -> None:
+        self.context, self.buffers, self.arenas, self.texture_limit = context, buffers, arenas, texture_limit
         total = context.free_memory()[1]
         buffers_of = [(HostBuffer(context), HostBuffer(context)) for _ in range(self.at_once)]
         self._memories = tuple(_Memory(Arena(context, total), *each) for each in buffers_of)
@@ -118,7 +119,7 @@ class ChaseRunner:
     def queue(self, launch: ChaseLaunch, memory: _Memory | None = None) -> QueuedChases:
         """Queue a launch, as often as its longest trace needs."""
         memory = memory or next(self._next)
-        base = self.arena.reserve(launch.arena_bytes)
+        base = self.arenas.of(launch.first).reserve(launch.arena_bytes)
         table = ChainTable(launch, base)
         runs = tuple(
             _Run(place, _jobs(launch, number, base, place), _prior(launch, place))
@@ -209,7 +210,7 @@ class ChaseRunner:
         return Window(reports, slots, prior_sms)
 
     def _texture(self, base: int) -> int:
-        key = (base, min(self.arena.size, self.texture_limit))
+        key = (base, min(self.arenas.near.size, self.texture_limit))
         if key not in self._textures:
             self._textures[key] = self.context.create_texture(*key)
         return self._textures[key]

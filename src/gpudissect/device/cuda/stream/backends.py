@@ -87,7 +87,7 @@ def tile_code(stream: Stream) -> Code:
 
 
 class GlobalStream(Backend):
-    """Paths GLOBAL, GLOBAL_L2 and READONLY: blocks take the tiles of a footprint in global memory one after the other.
+    """Paths GLOBAL, GLOBAL_L2, READONLY, HOST, PEER: blocks take the tiles of a footprint one after the other.
 
     What was read is summed up and compared. What the last run wrote or copied is read back; other words were there
     before it.
@@ -240,6 +240,8 @@ BACKENDS: dict[Path, type[Backend]] = {
     Path.READONLY: GlobalStream,
     Path.TEXTURE: TextureStream,
     Path.SHARED: SharedStream,
+    Path.HOST: GlobalStream,
+    Path.PEER: GlobalStream,
     Path.CLUSTER: ClusterStream,
     Path.TMA: BulkStream,
 }

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gpudissect.device.cuda.context import CudaContext
 from gpudissect.device.cuda.info import clock_rate
 from gpudissect.device.cuda.layout import STREAM_REPORT, STREAM_SUMMARY
+from gpudissect.device.cuda.links import Arenas
 from gpudissect.device.cuda.memory import Arena, HostBuffer
 from gpudissect.device.cuda.stream.backends import BACKENDS, GRID, SOURCE_RUN, THREADS, Backend, salt
 from gpudissect.errors import KernelFailed, UnsupportedWorkload
@@ -87,13 +88,13 @@ class _Queued:
 class StreamRunner:
     """Runs streams one after the other: the host prepares one while the GPU runs another.
 
-    `arena` holds footprints; a block has at most `max_shared` bytes.
+    `arenas` hold footprints; a block has at most `max_shared` bytes.
     """
 
     at_once = 16
 
-    def __init__(self, context: CudaContext, arena: Arena, max_shared: int) -> None:
-        self.context, self.arena, self.max_shared = context, arena, max_shared
+    def __init__(self, context: CudaContext, arenas: Arenas, max_shared: int) -> None:
+        self.context, self.arenas, self.max_shared = context, arenas, max_shared
         total = context.free_memory()[1]
         self._memories = tuple(_Memory(Arena(context, total), HostBuffer(context)) for _ in range(2))
         self._source = (0, 0)  # address and bytes of words that reads find there
@@ -122,7 +123,10 @@ class StreamRunner:
                 f"this device runs streams of at most {_MAX_BLOCKS} blocks and {_MAX_PASSES} passes, "
                 f"got {stream.blocks} and {stream.passes}"
             )
-        backend = BACKENDS[stream.path](stream, self.context, self.arena, self.max_shared)
+        if stream.path is Path.PEER and stream.peer not in self.arenas.peers:
+            peers = self.arenas.peers
+            raise UnsupportedWorkload(f"this GPU does not access memory of GPU {stream.peer}, but of {peers}")
+        backend = BACKENDS[stream.path](stream, self.context, self.arenas.of(stream), self.max_shared)
         backend.kernel.configure(shared=backend.shared, carveout=backend.carveout)
         self._write_source(stream, backend)
         count, is_timed = 1 + stream.runs, stream.blocks <= MAX_TIMED_BLOCKS

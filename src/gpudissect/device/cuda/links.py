@@ -1,0 +1,128 @@
+"""Memory behind the links of a GPU: page-locked memory of the host, and memory of other GPUs.
+
+Both are mapped into the GPU's address space: loads and stores reach them by the instructions that reach device memory;
+only the addresses differ.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from gpudissect.device.cuda.context import CudaContext
+from gpudissect.device.cuda.driver import check
+from gpudissect.device.cuda.memory import Arena
+from gpudissect.errors import OutOfMemory
+from gpudissect.units import GIB, format_bytes
+from gpudissect.workload import Chase, Path, Stream
+
+MAX_HOST_BYTES = GIB
+"""Of page-locked memory that workloads may take: locking a GiB takes some tenths of a second."""
+MAX_PEER_BYTES = GIB
+"""Of memory of each other GPU that workloads may take."""
+_HOST_SHARE = 0.25  # of the free memory of the host that workloads may lock
+_QUEUED_TIMEOUT_S = 60.0
+
+
+def host_limit() -> int:
+    """Bytes of the host's memory that workloads may lock: a quarter of what is free, at most `MAX_HOST_BYTES`."""
+    try:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not every system reports it
+        return MAX_HOST_BYTES
+    return min(int(_HOST_SHARE * free), MAX_HOST_BYTES)
+
+
+@dataclass(frozen=True)
+class HostMemory:
+    """Page-locked memory of the host as an allocator of an `Arena`."""
+
+    host: CudaContext
+
+    def allocate(self, size: int) -> int:
+        """Address of `size` bytes, the same on the host and on the GPU. Raises `DeviceError`."""
+        return self.host.allocate_host(size)
+
+    def free(self, address: int) -> None:
+        """Free what `allocate` returned."""
+        self.host.free_host(address)
+
+
+class PeerMemory:
+    """Memory of the GPU `number` as an allocator of an `Arena`; the GPU's primary context is held while it has any."""
+
+    def __init__(self, context: CudaContext, number: int) -> None:
+        self._context, self._driver, self._number = context, context.driver, number
+        self._primary: Any = None
+
+    def allocate(self, size: int) -> int:
+        """Address of `size` bytes, which the GPU of the context accesses. Raises `DeviceError`."""
+        name = f"GPU {self._number}"
+        self._retain(name)
+        with self._current(name):
+            status, address = self._driver.cuMemAlloc(size)
+        if status != self._driver.CUresult.CUDA_SUCCESS:
+            self._let_go()
+        if status == self._driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+            raise OutOfMemory(f"{name} has no {format_bytes(size)} of memory left: ask for a smaller footprint")
+        self._check(status, f"memory of {name} could not be allocated")
+        return int(address)
+
+    def free(self, address: int) -> None:
+        """Free what `allocate` returned."""
+        self._context.wait(_QUEUED_TIMEOUT_S)
+        with self._current(f"GPU {self._number}"):
+            self._driver.cuMemFree(address)
+        self._let_go()
+
+    def _retain(self, name: str) -> None:
+        """Hold the primary context and make its memory accessible."""
+        self._context.wait(_QUEUED_TIMEOUT_S)
+        status, self._primary = self._driver.cuDevicePrimaryCtxRetain(self._number)
+        self._check(status, f"{name} cannot be used")
+        (status,) = self._driver.cuCtxEnablePeerAccess(self._primary, 0)
+        if status != self._driver.CUresult.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED:
+            if status != self._driver.CUresult.CUDA_SUCCESS:
+                self._let_go()
+            self._check(status, f"memory of {name} cannot be accessed")
+
+    def _let_go(self) -> None:
+        self._driver.cuDevicePrimaryCtxRelease(self._number)
+        self._primary = None
+
+    @contextmanager
+    def _current(self, name: str) -> Iterator[None]:
+        """Its primary context is current meanwhile."""
+        (status,) = self._driver.cuCtxPushCurrent(self._primary)
+        self._check(status, f"{name} cannot be used")
+        try:
+            yield
+        finally:
+            self._driver.cuCtxPopCurrent()
+
+    def _check(self, status: Any, what: str) -> None:
+        check(self._driver, status, what)
+
+
+class Arenas:
+    """The memory of chains and footprints: `near` is that of the GPU; memory behind a link is taken at its first use.
+
+    `host_limit`: bytes of the host's memory that may be locked; `peers`: numbers of GPUs whose memory may be taken.
+    """
+
+    def __init__(self, near: Arena, context: CudaContext, host_limit: int, peers: tuple[int, ...] = ()) -> None:
+        self.near, self.peers = near, peers
+        self._host = Arena(HostMemory(context), host_limit)
+        self._of_peers = {number: Arena(PeerMemory(context, number), MAX_PEER_BYTES) for number in peers}
+
+    def of(self, workload: Chase | Stream) -> Arena:
+        """The memory that a workload accesses. Raises `KeyError` for a GPU that is not among `peers`."""
+        if workload.path is Path.PEER:
+            return self._of_peers[workload.peer]
+        return self._host if workload.path is Path.HOST else self.near
+
+    def release(self) -> None:
+        """Free all of it."""
+        for arena in (self.near, self._host, *self._of_peers.values()):
+            arena.release()

@@ -1,0 +1,1 @@
+"""Memory behind the links of a GPU."""

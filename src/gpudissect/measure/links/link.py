@@ -1,0 +1,83 @@
+"""Chases and streams over one link: latency of a load; bandwidth of loads, of stores, and of both directions at once.
+
+No cache of the GPU may answer: chains are followed once after a flush, and streams run over several times the L2.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT, Latency, lap_latency, median_over_sms
+from gpudissect.measure.plan import Ask, Bench
+from gpudissect.measure.throughput.stream_search import BestStream, Configuration, measure_best, resident_blocks
+from gpudissect.units import KIB, MIB, format_bytes
+from gpudissect.workload import Chase, Path, Shuffled, Timing, Transfer
+
+CHAINS = 9  # each followed by another SM
+SPANS = {"wide_latency": (256 * MIB, 64 * KIB), "hit_latency": (256 * KIB, 256)}
+"""Bytes that chains span, and from one link to the next: 4096 links 64 KiB apart, and 1024 over few pages."""
+LATENCY_METHOD = f"median over {CHAINS} SMs of one lap of a pure pointer chase after a flush, over"
+SHAPES = (
+    *(Configuration(1, 128, 4, 16), Configuration(1, 512, 4, 16)),
+    *(Configuration(2, 1024, 4, 16), Configuration(4, 256, 2, 16)),
+)
+"""Blocks per SM, threads, accesses in flight, bytes: a link of 450 GB/s and 2 us has 900 KB under way, 132 SMs more."""
+FOOTPRINT, PASSES = 256 * MIB, 2
+MAX_SPAN_SHARE = 0.4  # of the memory that may be taken, for each of two buffers
+MIN_SPAN = max(stride for _, stride in SPANS.values())
+
+
+@dataclass(frozen=True)
+class LinkLatency:
+    """Latency of loads over a link; `nanoseconds` is None where the SM clock is not known."""
+
+    cycles: Latency
+    nanoseconds: Latency | None
+    method: str
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Link:
+    """The link on path HOST, or on path PEER to GPU number `peer`."""
+
+    path: Path
+    peer: int = 1
+
+    def latency(self, attribute: str, bench: Bench) -> Ask[LinkLatency]:
+        """Latency over the span of ``hit_latency`` or ``wide_latency``."""
+        max_span, stride = SPANS[attribute]
+        links = min(max_span, bench.info.limit(self.path)) // stride
+        seed = partial(bench.seed_for, self.path.value, attribute)
+        sms = bench.rng(self.path.value, attribute, "sms").permutation(bench.info.sm_count)
+        cold = partial(Chase, path=self.path, peer=self.peer, timing=Timing.LAP, warmup=0, flush=True, alone=True)
+        chases = [cold(order=Shuffled(links, stride, seed(i)), sm=int(sms[i % sms.size])) for i in range(CHAINS)]
+        traces = yield chases
+        laps = [lap_latency(trace.cycles, links, min_error=1.0) for trace in traces]
+        clocks = [trace.context.clock_hz for trace in traces]
+        times = [_nanoseconds(lap, clock) for lap, clock in zip(laps, clocks, strict=True) if clock]
+        return LinkLatency(
+            median_over_sms(laps),
+            median_over_sms(times) if times else None,
+            f"{LATENCY_METHOD} {format_bytes(links * stride)}",
+            tuple(trace.workload for trace in traces),
+        )
+
+    def bandwidth(self, transfer: Transfer, bench: Bench) -> Ask[BestStream]:
+        """Bandwidth of loads, of stores or, as a copy within the memory behind the link, of both directions."""
+        room = min(FOOTPRINT, int(MAX_SPAN_SHARE * bench.info.limit(self.path)))
+        streams = []
+        for shape in SHAPES:
+            if shape.blocks_per_sm <= resident_blocks(shape, bench.info):
+                footprint, blocks = room // shape.tile * shape.tile, shape.blocks_per_sm * bench.info.sm_count
+                stream = shape.stream(self.path, transfer, footprint, blocks, PASSES)
+                streams.append(replace(stream, peer=self.peer))
+        return (yield from measure_best(streams))
+
+
+def _nanoseconds(latency: Latency, clock_hz: float) -> Latency:
+    """A latency in ns; the clock is known to `MAX_CLOCK_DRIFT`."""
+    cycles = np.array([latency.cycles, latency.low, latency.high])
+    value, low, high = (cycles * [1, 1 - MAX_CLOCK_DRIFT, 1 + MAX_CLOCK_DRIFT] / clock_hz * 1e9).tolist()
+    return Latency(value, low, high)

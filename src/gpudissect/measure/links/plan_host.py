@@ -1,0 +1,88 @@
+"""Memory of the host, through the link to it.
+
+Page-locked memory of the host is mapped into the GPU's address space, so the chases and streams of device memory run on
+it. A recording without this memory was made before it was measured, and gives no findings.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+from gpudissect.catalogue.pcie import describe_pcie, pcie_bandwidth
+from gpudissect.device_info import Origin
+from gpudissect.estimate import Status
+from gpudissect.measure.cache.plan_latency import latency_estimate
+from gpudissect.measure.infer_confidence import TIMED
+from gpudissect.measure.links.link import MIN_SPAN, SPANS, Link
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.throughput.rate_estimates import Unbounded, format_rate
+from gpudissect.measure.throughput.stream_search import bandwidth_estimate, why_no_streams
+from gpudissect.units import format_bytes
+from gpudissect.workload import Path, Transfer
+
+HOST = Link(Path.HOST)
+
+
+def latency_plan(bench: Bench, known: Known) -> Plan:
+    """Latency of a load over few pages, in cycles and in ns, and over many pages."""
+    if (absent := _absent(bench, "hit_latency", "link_latency", "wide_latency")) is not None:
+        return absent
+    estimates = []
+    for attribute in SPANS:
+        found = yield from HOST.latency(attribute, bench)
+        estimate = partial(latency_estimate, "host", method=found.method, evidence=found.evidence, confidence=TIMED)
+        estimates.append(estimate(attribute, found.cycles))
+        if attribute == "hit_latency" and found.nanoseconds is not None:
+            estimates.append(estimate("link_latency", found.nanoseconds))
+        elif attribute == "hit_latency":
+            estimates += without(Status.NOT_FOUND, "host", "the SM clock is not known", "link_latency")
+    return Outcome(tuple(estimates))
+
+
+def bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
+    """Bandwidth of loads, of stores or, as a copy within the host's memory, of both directions at once, B/s."""
+    attribute = f"{transfer}_bandwidth"
+    if (absent := _absent(bench, attribute)) is not None:
+        return absent
+    if (reason := why_no_streams(Path.HOST, bench)) is not None:
+        return Outcome(without(Status.NOT_SUPPORTED, "host", reason, attribute))
+    best = yield from HOST.bandwidth(transfer, bench)
+    stream, l2 = best.best, bench.info.facts.get("l2_size")
+    over = f"{stream.blocks} blocks of {stream.threads} threads, over {format_bytes(stream.footprint)}"
+    share = Unbounded(_share_of_link(best.second.rate, transfer, bench))
+    estimate = bandwidth_estimate("host", attribute, best, share, (over,))
+    if estimate.low is not None and isinstance(l2, int):  # what the L2 may hold at the end has not crossed the link
+        estimate = replace(estimate, low=estimate.low * max(0.0, 1 - l2 / stream.moved))
+    return Outcome((estimate,))
+
+
+def _share_of_link(rate: float, transfer: Transfer, bench: Bench) -> str:
+    """What share of the stated rate a rate is, as text. It may be more: not all memory of hosts is behind PCIe."""
+    stated = pcie_bandwidth(bench.info.facts)
+    if stated is None:
+        return "not compared with the rate of the link: the device does not state it"
+    directions = 2 if transfer is Transfer.COPY else 1
+    total = format_rate(directions * stated, "B/s")
+    share, link = rate / (directions * stated), describe_pcie(bench.info.facts)
+    if share > 1:
+        return f"more than {link} transfers ({total}): another link leads to the host's memory"
+    return f"{share:.1%} of what {link} transfers, {total}{' in both directions' if directions > 1 else ''}"
+
+
+def _absent(bench: Bench, *attributes: str) -> Outcome | None:
+    """The outcome where the device has no memory of the host; None where it has."""
+    info = bench.info
+    if info.limit(Path.HOST) >= MIN_SPAN:
+        return None
+    if info.origin is Origin.REPLAYED and Path.HOST not in info.unsupported:
+        return Outcome()
+    reason = info.unsupported.get(Path.HOST, "this device maps no memory of the host")
+    return Outcome(without(Status.NOT_SUPPORTED, "host", reason, *attributes))
+
+
+EXPERIMENTS = (
+    *(
+        Experiment(Key(f"bandwidth.host.{each}"), partial(bandwidth_plan, each), (f"{each}_bandwidth",), last=True)
+        for each in Transfer
+    ),
+    Experiment(Key("latency.host"), latency_plan, ("hit_latency", "link_latency", "wide_latency"), last=True),
+)

@@ -1,0 +1,62 @@
+"""A simulated GPU with a link to the host, and one that takes it for the memory of other GPUs."""
+
+import re
+from dataclasses import replace
+from importlib import resources
+
+import numpy as np
+import pytest
+
+from gpudissect.device.base import Device
+from gpudissect.device.kinds import open_device
+from gpudissect.trace import Trace
+from gpudissect.workload import Path
+
+
+class Changed(Device):
+    """A device with other properties."""
+
+    def __init__(self, device, **changes):
+        self.device, self.changes = device, changes
+
+    @property
+    def info(self):
+        return replace(self.device.info, **self.changes)
+
+    def run(self, batch):
+        return self.device.run(batch)
+
+
+class FakePeers(Changed):
+    """Memory of GPU n is as that of the host, and n times as slow."""
+
+    def __init__(self, device, peers):
+        limits = {**device.info.span_limits, Path.PEER: 1 << 30}
+        super().__init__(device, span_limits=limits, facts={**device.info.facts, "peers": peers}, unsupported={})
+
+    def run(self, batch):
+        near = [replace(each, path=Path.HOST, peer=1) if each.path is Path.PEER else each for each in batch]
+        traces = self.device.run(near)
+        return [self._slower(trace, each.peer) for trace, each in zip(traces, batch, strict=True)]
+
+    def _slower(self, trace, factor):
+        arrays = {name: trace.arrays[name] for name in ("cycles", "nanoseconds", "bytes") if name in trace.arrays}
+        slower = {name: array * (1 if name == "bytes" else factor) for name, array in arrays.items()}
+        return Trace(
+            trace.workload, {name: np.asarray(array, np.int64) for name, array in slower.items()}, trace.context
+        )
+
+
+@pytest.fixture(scope="session")
+def linked_file(tmp_path_factory):
+    """The example of the format's README."""
+    text = (resources.files("gpudissect.catalogue") / "README.md").read_text("utf-8")
+    file = tmp_path_factory.mktemp("gpu") / "linked.toml"
+    file.write_text(re.search(r"```toml\n(.*?)```", text, re.DOTALL)[1], encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="session")
+def linked(linked_file):
+    with open_device(f"sim:{linked_file}") as device:
+        yield device
