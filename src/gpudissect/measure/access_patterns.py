@@ -20,7 +20,7 @@ MAX_PROBES = 4096  # per lap; bounds the size of a trace
 MIN_LONG_CHAIN_BLOCKS = 1024  # with fewer blocks, several sets of them share a chain
 MIN_FILLED_BLOCKS = 4096  # from which on many threads visit the blocks of an L2
 FILLING_THREADS, FILLING_LAPS = 1024, 2  # the second lap displaces what the first left of other data
-BLOCKS_PER_PROBE = 48  # so that probed blocks, which are resident afterwards, are too few to matter
+BLOCKS_PER_PROBE = 48  # so that probed blocks, which are resident afterwards, are few
 
 
 def footprint(size: int, stride: int, seed: int) -> Shuffled:

@@ -14,6 +14,7 @@ from gpudissect.measure.cache.infer_residency import (
     excess_fit,
     overflow_log_odds_by_line,
     probe_sizes,
+    residency_after_laps,
 )
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
 from gpudissect.simulation.cache.models import CacheModel
@@ -105,6 +106,17 @@ def test_residency_covers_the_truth(elements, data):
     hits = np.random.default_rng(resident).binomial(probes, resident / elements)
     found = estimate_residency(int(hits), probes, elements, np.inf)
     assert abs(found.elements - resident) <= 5 * found.error
+
+
+@given(st.integers(0, 2000), st.integers(0, 400), st.booleans())
+def test_residency_after_laps_covers_the_truth_whatever_a_miss_displaces(resident, probed, displaces):
+    """Expected hits of 400 chases, probe by probe."""
+    elements, chases = 4000, 400
+    left = np.maximum(resident - np.arange(probed + 1), 0) / (elements - np.arange(probed + 1))
+    share = np.mean(left) if displaces else resident / elements
+    probes = chases * (probed + 1)
+    found = residency_after_laps(round(share * probes), probes, elements, probed + 1)
+    assert abs(found.elements - resident) <= 3 * found.error + 2
 
 
 def test_residency_needs_probes():

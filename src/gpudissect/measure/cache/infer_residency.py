@@ -18,7 +18,7 @@ probed twice, so with one probe for d elements the share is too low by the facto
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from math import lgamma, log, log1p
+from math import inf, lgamma, log, log1p
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,6 +168,20 @@ def estimate_residency(hits: int, probes: int, elements: int, between: float) ->
     return Residency(share * total, total * float(np.sqrt(smoothed * (1 - smoothed) / probes)))
 
 
+def residency_after_laps(hits: int, probes: int, elements: int, probed: int) -> Residency:
+    """Resident elements, from hits of probes of random elements after laps over all of them.
+
+    A chase probes `probed` elements, each once; `probes` are those of all chases. Of R of N elements resident, k probes
+    leave fewer among the N - k others: what hit is no longer one of them, and what missed displaces one. If it only
+    displaces what missed before (insertion at the LRU position), the share of hits remains R / N; else it falls to
+    (R - k) / (N - k), which the middle of a chase stands for. The estimate lies between, its error covers both.
+    Raises `ValueError` without probes.
+    """
+    found = estimate_residency(hits, probes, elements, inf)
+    displaced = (1 - hits / probes) * probed / 2
+    return Residency(found.elements + displaced / 2, found.error + displaced / 6)
+
+
 @dataclass(frozen=True)
 class ResidentBytes:
     """Bytes resident at any one time: estimate, standard error, and bracket."""
@@ -179,20 +193,22 @@ class ResidentBytes:
 
 
 def partition_sizes(
-    near: Mask, far_lines: Mask, found: Mask, total: int, between: float
+    near: Mask, far_lines: Mask, found: Mask, total: int, probed: int
 ) -> tuple[ResidentBytes, ResidentBytes]:
     """Sizes of the near partition of a cache and of all partitions together, from probes of random lines.
 
     `near` are probes that hit in the near partition, `far_lines` probes of lines whose home is far, `found` probes that
-    hit in either partition (counts for far lines only); `total` bytes are visited, `between` lines between two probes.
+    hit in either partition (counts for far lines only). Each chase probes lines of `probed` bytes after laps over
+    `total` bytes.
 
     The sum is read in two ways: as a multiple of the near partition, for all are taken to be equal; and as the near
     partition plus what far ones hold, if they hold what the near one fetched last from them. The bracket covers both,
     the value is the first. Raises `ValueError` without probes.
     """
-    local = estimate_residency(int(near.sum()), near.size, total, between)
+    local = residency_after_laps(int(near.sum()), near.size, total, probed)
     probes, remote_hits = int(far_lines.sum()), int((far_lines & (near | found)).sum())
-    remote = estimate_residency(remote_hits, probes, round(total * probes / near.size), between)
+    share = probes / near.size
+    remote = residency_after_laps(remote_hits, probes, round(share * total), round(share * probed))
     error = float(np.hypot(local.error, remote.error))
     count = partition_count(int((~far_lines).sum()), far_lines.size)
     whole, both = count * local.elements, local.elements + remote.elements

@@ -47,7 +47,7 @@ from gpudissect.workload import Shuffled
 FILLED_SHARE = 0.9  # of the L2, where hits are timed again
 CAVEAT_LATENCY_RATIO = 1.1  # relative to a small footprint
 OVERSUBSCRIPTION = 3  # footprint of random lines, relative to one that overflows the near partition
-PARTITION_PROBES, MAX_CHASE_PROBES, MAX_PARTITION_CHASES = 32768, 16384, 8
+PARTITION_PROBES, MAX_CHASE_PROBES, MAX_PARTITION_CHASES = 32768, 16384, 16
 METHOD = "largest footprint without a steady-state miss"
 PARTITION_METHOD = "share of random lines resident at any one time"
 MULTIPLE = "{} the near partition; the residency of the far one lies within the bracket"
@@ -221,7 +221,8 @@ def _partition_sizes(level: Level, far: FarPartition, line: int, bench: Bench) -
         far_lines.append(home.are_far(first_accesses(probed, touches)))
         hits.append(trace.cycles < (far.hits.high + home.far) / 2)
     are_far = np.concatenate(far_lines)
-    near_size, whole = partition_sizes(np.concatenate(near), are_far, np.concatenate(hits), count * line, math.inf)
+    total, probed = count * line, chase.order.count * line
+    near_size, whole = partition_sizes(np.concatenate(near), are_far, np.concatenate(hits), total, probed)
     partitions = partition_count(int((~are_far).sum()), are_far.size)
     multiple = MULTIPLE.format("twice" if partitions == PARTITION_COUNT else f"{partitions} times")
     capacity = _partition("capacity", whole, evidence, multiple)

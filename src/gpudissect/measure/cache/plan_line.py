@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from types import NoneType
 
@@ -10,7 +9,9 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.access_patterns import (
+    BLOCKS_PER_PROBE,
     ELEMENTS_PER_PROBE,
+    MAX_PROBES,
     MIN_FILLED_BLOCKS,
     MIN_LONG_CHAIN_BLOCKS,
     Blocks,
@@ -19,7 +20,7 @@ from gpudissect.measure.access_patterns import (
 )
 from gpudissect.measure.cache.infer_level import Level, SlowerHits, slower_hits
 from gpudissect.measure.cache.infer_line import MIN_SHARE_GAP, Hits, hits_more_often, same_line_probability
-from gpudissect.measure.cache.infer_residency import Residency, estimate_residency
+from gpudissect.measure.cache.infer_residency import Residency, estimate_residency, residency_after_laps
 from gpudissect.measure.cache.plan_levels import absent, for_each_cache, level_of, levels_of
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL, EXACT
 from gpudissect.measure.plan import Ask, Bench, Key, Known, Outcome, Plan, found, without
@@ -238,8 +239,9 @@ class _Prober:
         words = tuple(range(0, line, self.fetch)) if line > self.fetch else self.touched_words(count)
         visited = OVERSUBSCRIPTION * count
         hits = yield from self.probe(visited, line, words, RESIDENCY_PROBES)
-        between = math.inf if self._is_filled(visited) else ELEMENTS_PER_PROBE
-        return estimate_residency(hits.hits, hits.probes, visited, between)
+        if self._is_filled(visited):
+            return residency_after_laps(hits.hits, hits.probes, visited, min(MAX_PROBES, visited // BLOCKS_PER_PROBE))
+        return estimate_residency(hits.hits, hits.probes, visited, ELEMENTS_PER_PROBE)
 
     def probe(self, count: int, size: int, words: tuple[int, ...], probes: int) -> Ask[Hits]:
         """Hits of at least so many probes of blocks."""
