@@ -221,8 +221,8 @@ def _partition_sizes(level: Level, far: FarPartition, line: int, bench: Bench) -
         far_lines.append(home.are_far(first_accesses(probed, touches)))
         hits.append(trace.cycles < (far.hits.high + home.far) / 2)
     are_far = np.concatenate(far_lines)
-    total, probed = count * line, chase.order.count * line
-    near_size, whole = partition_sizes(np.concatenate(near), are_far, np.concatenate(hits), total, probed)
+    sizes = count * line, chase.order.count * line
+    near_size, whole = partition_sizes(np.concatenate(near), are_far, np.concatenate(hits), *sizes)
     partitions = partition_count(int((~are_far).sum()), are_far.size)
     multiple = MULTIPLE.format("twice" if partitions == PARTITION_COUNT else f"{partitions} times")
     capacity = _partition("capacity", whole, evidence, multiple)
