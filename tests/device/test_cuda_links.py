@@ -1,13 +1,14 @@
 """Memory of the host on a fake context: taken at its first use, used by chases and streams, and freed."""
 
-import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from gpudissect.device.cuda import links
 from gpudissect.device.cuda.links import MAX_HOST_BYTES, host_limit
 from gpudissect.errors import DeviceError, OutOfMemory, UnsupportedWorkload, WorkloadError
+from gpudissect.units import KIB
 from gpudissect.workload import Path, PriorAccesses, Sequential, Shuffled, Transfer
 from gpudissect.workload.digest import digest
 from tests.device.test_cuda_stream_runner import StreamContext
@@ -82,14 +83,20 @@ def test_more_than_may_be_locked_is_refused(context):
     assert not large(context)
 
 
-def test_a_quarter_of_the_free_memory_may_be_locked(monkeypatch):
-    pages = {"SC_AVPHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}
-    monkeypatch.setattr(os, "sysconf", pages.__getitem__)
-    assert host_limit() == 1000 * 4096 // 4
-    pages["SC_AVPHYS_PAGES"] = 1 << 30
+def test_a_quarter_of_the_available_memory_may_be_locked(monkeypatch, tmp_path):
+    monkeypatch.setattr(links, "_MEMORY_INFO", tmp_path / "meminfo")
+    monkeypatch.setattr(links, "_CONTROL_GROUP", tmp_path)
+    (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemFree: 10 kB\nMemAvailable: 4000 kB\n")
+    assert host_limit() == 1000 * KIB
+    (tmp_path / "memory.current").write_text("1048576\n")
+    for limit, room in (("max", 1000 * KIB), (str(3 << 20), 512 * KIB), ("1", 0)):
+        (tmp_path / "memory.max").write_text(limit)
+        assert host_limit() == room
+    (tmp_path / "memory.max").write_text("max")
+    (tmp_path / "meminfo").write_text("MemAvailable: 99999999 kB\n")
     assert host_limit() == MAX_HOST_BYTES
-    monkeypatch.delattr(os, "sysconf")
-    assert host_limit() == MAX_HOST_BYTES
+    (tmp_path / "meminfo").unlink()
+    assert host_limit() == 0
 
 
 def test_chains_in_memory_of_the_host_are_followed(context):

@@ -5,13 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gpudissect.device.cuda import memory
 from gpudissect.device.cuda.layout import STREAM_REPORT, STREAM_SUMMARY
 from gpudissect.device.cuda.stream.backends import check_shared
 from gpudissect.device.cuda.stream.runner import StreamRunner
 from gpudissect.errors import KernelFailed, UnsupportedWorkload, WorkloadError
 from gpudissect.workload import Path, Transfer
 from gpudissect.workload.digest import digest
-from tests.support.fake_context import FakeContext, arenas
+from tests.support.fake_context import BASE, FakeContext, arenas
 from tests.support.workloads import stream
 
 LOW_32 = 0xFFFFFFFF
@@ -128,6 +129,53 @@ def test_a_cluster():
     assert context.launches == ["stream_cluster"] * 3
     kernel, shared = context.requests[0]
     assert kernel.macros == ("WIDTH=16", "ILP=2", "THREADS=64") and shared == MAX_SHARED
+
+
+class Reusing(StreamContext):
+    """What was freed is allocated next, larger and without its content."""
+
+    slot_bytes = 1 << 25
+
+    def __init__(self):
+        self.slots = list(range(16))
+        super().__init__()
+
+    def allocate(self, size):
+        assert size <= self.slot_bytes
+        return BASE + self.slots.pop(0) * self.slot_bytes
+
+    allocate_host = allocate
+
+    def free(self, address):
+        self.bytes_at(address, self.slot_bytes)[:] = 0
+        self.slots.insert(0, (address - BASE) // self.slot_bytes)
+
+
+def test_a_copy_after_reads_finds_its_source_where_memory_grew(monkeypatch):
+    monkeypatch.setattr(memory, "_GRANULE", memory.MIN_ALIGNMENT)
+    monkeypatch.setattr(memory, "MAX_ALIGNMENT", memory.MIN_ALIGNMENT)
+    context = Reusing()
+    runner = StreamRunner(context, arenas(context, 1 << 23), MAX_SHARED)
+    wanted = [GLOBAL, replace(GLOBAL, transfer=COPY), GLOBAL, replace(GLOBAL, repetition=1), SHARED, GLOBAL]
+    traces = runner.run(wanted)
+    assert [trace.workload for trace in traces] == [digest(each) for each in wanted]
+
+
+def test_consecutive_reads_share_their_source():
+    context = StreamContext()
+    written = []
+    launch = context.launch
+
+    def counted(kernel, *arguments, **options):
+        written.extend([1] * (kernel.name == "write_words"))
+        launch(kernel, *arguments, **options)
+
+    context.launch = counted
+    runner = StreamRunner(context, arenas(context, 1 << 24), MAX_SHARED)
+    runner.run([GLOBAL, replace(GLOBAL, repetition=1), replace(GLOBAL, repetition=2)])
+    assert len(written) == 1
+    runner.run([GLOBAL])
+    assert len(written) == 2, "others use the memory in between"
 
 
 def test_bulk_copies():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
@@ -44,16 +43,16 @@ def links(
 
     measured: list[LinkValues] = []
     failures, interrupted = [], False
-    with ExitStack() as stack:
-        devices = [stack.enter_context(open_device(spec)) for spec in choose(device or "cuda:all").specs]
-        infos = [each.info for each in devices]
-        with progress_on_stderr() as progress:
-            for each in devices:
+    infos: list[DeviceInfo] = []
+    with progress_on_stderr() as progress:
+        for spec in choose(device or "cuda:all").specs:
+            with open_device(spec) as each:  # one at a time: each may lock a share of the host's free memory
                 found, failed, interrupted = measure_links(each, seed, progress)
-                measured += found
-                failures += [f"{each.info.spec}: {failure.experiment}: {failure.reason}" for failure in failed]
-                if interrupted:
-                    break
+                infos.append(each.info)
+            measured += found
+            failures += [f"{spec}: {failure.experiment}: {failure.reason}" for failure in failed]
+            if interrupted:
+                break
     if as_json:
         print_json(json.dumps(_to_json(infos, measured), indent=1))
     else:
@@ -66,13 +65,14 @@ def links(
 def _to_json(infos: Sequence[DeviceInfo], measured: Sequence[LinkValues]) -> dict[str, Any]:
     from gpudissect.vocabulary import unit_of
 
-    facts = ("pcie_generation", "pcie_lanes", "peers")
+    facts = ("pcie_generation", "pcie_lanes")
     gpus: list[dict[str, Any]] = [
         {"spec": info.spec, "name": info.name, "origin": info.origin, "gpu_uuid": info.provenance.get("gpu_uuid")}
         for info in infos
     ]
     for gpu, info in zip(gpus, infos, strict=True):
         gpu |= {name: info.facts.get(name) for name in facts}
+        gpu["peers"] = [int(number) for number in str(info.facts.get("peers", "")).split()]
     rows = [
         {"from": link.source, "to": link.target, "missing": dict(link.reasons)}
         | {

@@ -2,7 +2,7 @@
 
 One thread follows a chain of a million lines of an L2 for 0.2 to 0.7 s. A thousand threads visit them in milliseconds,
 and the cache holds as many of them afterwards: of random lines of an H200's L2, single accesses find 0.974 of 28 MiB
-after laps of one thread and 0.968 after one of many, 0.917 and 0.916 of 32 MiB, 0.730 and 0.732 of 40 MiB.
+after laps of one thread and 0.968 after a lap of many threads, 0.917 and 0.916 of 32 MiB, 0.730 and 0.732 of 40 MiB.
 """
 
 from collections.abc import Sequence

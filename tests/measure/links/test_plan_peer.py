@@ -77,7 +77,7 @@ def test_the_command_prints_a_matrix(four, monkeypatch, capsys):
     assert main(["links", "-d", "sim:x", "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
     assert content["schema"] == "gpudissect-links/1" and len(content["links"]) == 4
-    assert content["links"][3]["read_bandwidth"]["unit"] == "B/s" and content["gpus"][0]["peers"] == "1 2 3"
+    assert content["links"][3]["read_bandwidth"]["unit"] == "B/s" and content["gpus"][0]["peers"] == [1, 2, 3]
 
 
 def test_the_command_says_why_there_is_no_link(capsys):

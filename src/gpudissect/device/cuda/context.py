@@ -102,13 +102,16 @@ class CudaContext:
 
     def free(self, address: int) -> None:
         """Free what `allocate` returned. `launch` waits until the driver has cleared it."""
+        self._finish_queued()
         self.driver.cuMemFree(address)
         self._clearing.freed(address, time.perf_counter())
 
     def allocate_host(self, size: int) -> int:
-        """Address of `size` bytes of page-locked memory of the host, the same on the GPU."""
+        """Address of `size` bytes of page-locked memory of the host, the same on the GPU. Raises `OutOfMemory`."""
         self._finish_queued()
         status, address = self.driver.cuMemHostAlloc(size, _MAPPED)
+        if status == self.driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+            raise OutOfMemory(f"{format_bytes(size)} of the host's memory cannot be locked: ask for less")
         self.check(status, f"{format_bytes(size)} of page-locked memory could not be allocated")
         return int(address)
 

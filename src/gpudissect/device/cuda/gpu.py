@@ -217,8 +217,11 @@ class CudaGpu(Device):
         self._closed = True
         self._precompiler.close()
         self._nvml.close()
+        self._context.activate()
+        if not self._broken and not self._context.has_timed_out:
+            with suppress(KernelFailed):
+                self._context.wait(_DRAIN_S)  # for what an interrupted batch left on its way
         if not self._broken and not self._context.is_lost():  # freeing memory would wait for a kernel that hangs
-            self._context.activate()
             for holder in (self._launches, self._chases, self._streams, self._mixes, self._buffers, self._arenas):
                 holder.release()
             self._context.close()

@@ -4,34 +4,48 @@ Both are mapped into the GPU's address space: loads and stores reach them by the
 only the addresses differ.
 """
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path as FilePath
 from typing import Any
 
 from gpudissect.device.cuda.context import CudaContext
 from gpudissect.device.cuda.driver import check
 from gpudissect.device.cuda.memory import Arena
 from gpudissect.errors import OutOfMemory
-from gpudissect.units import GIB, format_bytes
+from gpudissect.units import GIB, KIB, format_bytes
 from gpudissect.workload import Chase, Path, Stream
 
 MAX_HOST_BYTES = GIB
 """Of page-locked memory that workloads may take: locking a GiB takes some tenths of a second."""
 MAX_PEER_BYTES = GIB
 """Of memory of each other GPU that workloads may take."""
-_HOST_SHARE = 0.25  # of the free memory of the host that workloads may lock
+_HOST_SHARE = 0.25  # of the available memory of the host that workloads may lock
+_MEMORY_INFO, _CONTROL_GROUP = FilePath("/proc/meminfo"), FilePath("/sys/fs/cgroup")
 _QUEUED_TIMEOUT_S = 60.0
 
 
 def host_limit() -> int:
-    """Bytes of the host's memory that workloads may lock: a quarter of what is free, at most `MAX_HOST_BYTES`."""
-    try:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every system reports it
-        return MAX_HOST_BYTES
-    return min(int(_HOST_SHARE * free), MAX_HOST_BYTES)
+    """Bytes of the host's memory that workloads may lock: a quarter of what is available, at most `MAX_HOST_BYTES`."""
+    available = [room for room in (_available_bytes(), _control_group_bytes()) if room is not None]
+    return min(int(_HOST_SHARE * min(available, default=0)), MAX_HOST_BYTES)
+
+
+def _available_bytes() -> int | None:
+    """Memory that the host could give without swapping; None if it does not report it."""
+    with suppress(OSError, ValueError, IndexError):
+        (line,) = (line for line in _MEMORY_INFO.read_text().splitlines() if line.startswith("MemAvailable:"))
+        return int(line.split()[1]) * KIB
+    return None
+
+
+def _control_group_bytes() -> int | None:
+    """Memory that the limit of this process' control group leaves; None without a limit."""
+    with suppress(OSError, ValueError):  # "max" is no limit
+        limit, used = (int((_CONTROL_GROUP / name).read_text()) for name in ("memory.max", "memory.current"))
+        return max(0, limit - used)
+    return None
 
 
 @dataclass(frozen=True)

@@ -109,9 +109,10 @@ class HostBuffer:
     def reserve(self, size: int) -> int:
         """Address of at least `size` bytes, the same on the host and on the GPU. Growing loses the content."""
         if size > self._size:
+            larger = max(size, 2 * self._size)
             self.release()
-            self._size = max(size, 2 * self._size)
-            self._address = self._allocator.allocate_host(self._size)
+            self._address = self._allocator.allocate_host(larger)
+            self._size = larger
         return self._address
 
     def content(self, address: int, size: int) -> NDArray[np.uint8]:

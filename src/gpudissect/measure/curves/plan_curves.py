@@ -59,7 +59,7 @@ def latency_curve_plan(bench: Bench, known: Known) -> Plan:
 
 
 def _curve_chase(size: int, stride: int, bench: Bench) -> Chase:
-    """Laps over a footprint; of a large one only the begin, after many threads have visited all of it."""
+    """Laps over a footprint; of a large one only the beginning, after many threads have visited all of it."""
     order = footprint(size, stride, bench.seed_for("curve", size, stride))
     chase = Chase(path=Path.GLOBAL, order=order, timing=Timing.LAP, warmup=1, laps=LAPS)
     if size < ALONE_BYTES:

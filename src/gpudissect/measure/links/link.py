@@ -1,6 +1,6 @@
 """Chases and streams over one link: latency of a load; bandwidth of loads, of stores, and of both directions at once.
 
-No cache of the GPU may answer: chains are followed once after a flush, and streams run over several times the L2.
+No cache of the GPU may answer: chains are followed once after a flush, and streams run over at least twice the L2.
 """
 
 from dataclasses import dataclass, replace
@@ -25,6 +25,7 @@ SHAPES = (
 """Blocks per SM, threads, accesses in flight, bytes: a link of 450 GB/s and 2 us has 900 KB under way, 132 SMs more."""
 FOOTPRINT, PASSES = 256 * MIB, 2
 MAX_SPAN_SHARE = 0.4  # of the memory that may be taken, for each of two buffers
+MIN_L2_SIZES = 2  # of a footprint
 MIN_SPAN = max(stride for _, stride in SPANS.values())
 
 
@@ -66,7 +67,7 @@ class Link:
 
     def bandwidth(self, transfer: Transfer, bench: Bench) -> Ask[BestStream]:
         """Bandwidth of loads, of stores or, as a copy within the memory behind the link, of both directions."""
-        room = min(FOOTPRINT, int(MAX_SPAN_SHARE * bench.info.limit(self.path)))
+        room = footprint_limit(self.path, bench)
         streams = []
         for shape in SHAPES:
             if shape.blocks_per_sm <= resident_blocks(shape, bench.info):
@@ -74,6 +75,11 @@ class Link:
                 stream = shape.stream(self.path, transfer, footprint, blocks, PASSES)
                 streams.append(replace(stream, peer=self.peer))
         return (yield from measure_best(streams))
+
+
+def footprint_limit(path: Path, bench: Bench) -> int:
+    """Bytes that a stream over a link traverses, at most."""
+    return min(FOOTPRINT, int(MAX_SPAN_SHARE * bench.info.limit(path)))
 
 
 def _nanoseconds(latency: Latency, clock_hz: float) -> Latency:

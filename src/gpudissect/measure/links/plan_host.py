@@ -12,7 +12,7 @@ from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
 from gpudissect.measure.cache.plan_latency import latency_estimate
 from gpudissect.measure.infer_confidence import TIMED
-from gpudissect.measure.links.link import MIN_SPAN, SPANS, Link
+from gpudissect.measure.links.link import MIN_L2_SIZES, MIN_SPAN, SPANS, Link, footprint_limit
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.throughput.rate_estimates import Unbounded, format_rate
 from gpudissect.measure.throughput.stream_search import bandwidth_estimate, why_no_streams
@@ -45,8 +45,12 @@ def bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
         return absent
     if (reason := why_no_streams(Path.HOST, bench)) is not None:
         return Outcome(without(Status.NOT_SUPPORTED, "host", reason, attribute))
+    l2 = bench.info.facts.get("l2_size")
+    if isinstance(l2, int) and footprint_limit(Path.HOST, bench) < MIN_L2_SIZES * l2:
+        reason = f"too little memory of the host is free for footprints of {MIN_L2_SIZES} times the L2"
+        return Outcome(without(Status.NOT_SUPPORTED, "host", reason, attribute))
     best = yield from HOST.bandwidth(transfer, bench)
-    stream, l2 = best.best, bench.info.facts.get("l2_size")
+    stream = best.best
     over = f"{stream.blocks} blocks of {stream.threads} threads, over {format_bytes(stream.footprint)}"
     share = Unbounded(_share_of_link(best.second.rate, transfer, bench))
     estimate = bandwidth_estimate("host", attribute, best, share, (over,))

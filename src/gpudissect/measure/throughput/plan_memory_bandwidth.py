@@ -36,7 +36,7 @@ from gpudissect.workload.digest import digest
 
 L2_SHARE, LARGE_L2_SHARE = 0.4, 0.8  # of the smaller the near partition still holds copies of everything
 MAX_LARGE = 4  # configurations of the plateau, and of resident blocks, that are run over the larger share too
-MIN_ITERATIONS, MIN_RUN_BYTES = 1024, 1 << 32  # of a thread and a run: so long that starting and ending are negligible
+MIN_ITERATIONS, MIN_RUN_BYTES = 1024, 1 << 32  # of a thread and a run: then starting and ending are negligible
 ITERATIONS = (
     2048  # which suffice where little is in flight: with more, the slowest configurations take most of the time
 )

@@ -26,7 +26,7 @@ MAX_ENTRIES = 256  # of which every set is found; of more, one set
 BATCH = 8  # pages tried at once
 MAX_PAGE_RATIO = 5  # last page tried, in entries
 SAMPLE = 16  # pages tried one by one where any group of them will do
-MAX_CANDIDATES, MAX_NEEDED_SHARE = 512, 0.5  # pages tried one by one; of more, the share of those needed
+MAX_CANDIDATES, MAX_NEEDED_SHARE = 512, 0.5  # pages tried one by one; of more, the share needed to give up
 MAX_EVIDENCE = 256  # workloads named: the last, which decide
 MAX_OVERFLOW_PAGES = 8  # pages beyond those that fit, over which misses per lap are counted
 MIN_PROBABILITY = 1e-4  # that scattered pages fit, or the TLB before held some of them: then chance decides
@@ -162,9 +162,10 @@ class _SetSearch:
             if all(fits) and all(needed):
                 return sorted(pages.tolist())  # all are in one set
             if all(fits) or np.mean(needed) > MAX_NEEDED_SHARE:
+                what = f"any 1/{len(groups)}" if all(fits) else f"each of {sum(needed)} of {size} sampled pages"
                 raise Undecided(
-                    f"removing most groups of 1/{len(groups)} of {pages.size} pages makes them fit, so no single set "
-                    "explains the conflict (the next level may hide the first conflicts)"
+                    f"removing {what} of {pages.size} pages makes them fit, so no single set explains the conflict "
+                    "(the next level may hide the first conflicts)"
                 )
         fits = yield from self._fit([np.setdiff1d(pages, [page]) for page in candidates])
         return sorted(page for page, fit in zip(candidates, fits, strict=True) if fit)

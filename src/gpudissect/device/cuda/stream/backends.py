@@ -46,7 +46,7 @@ class Backend(ABC):
 
     @abstractmethod
     def _prepare(self, stream: Stream, context: CudaContext, arena: Arena, max_shared: int) -> None:
-        """Load the kernel and write what it reads. Raises `DeviceError` for a stream that it cannot run."""
+        """Load the kernel and find what it reads. Raises `DeviceError` for a stream that it cannot run."""
 
     @abstractmethod
     def arguments(self, reports: int, run: int) -> list[int]:

@@ -126,7 +126,11 @@ class StreamRunner:
         if stream.path is Path.PEER and stream.peer not in self.arenas.peers:
             peers = self.arenas.peers
             raise UnsupportedWorkload(f"this GPU does not access memory of GPU {stream.peer}, but of {peers}")
-        backend = BACKENDS[stream.path](stream, self.context, self.arenas.of(stream), self.max_shared)
+        arena = self.arenas.of(stream)
+        size_before = arena.size
+        backend = BACKENDS[stream.path](stream, self.context, arena, self.max_shared)
+        if arena.size != size_before:  # growing loses the content
+            self._source = (0, 0)
         backend.kernel.configure(shared=backend.shared, carveout=backend.carveout)
         self._write_source(stream, backend)
         count, is_timed = 1 + stream.runs, stream.blocks <= MAX_TIMED_BLOCKS
@@ -137,7 +141,9 @@ class StreamRunner:
         reports = memory.device.reserve(reports_size + sum(sizes))
         results, *columns, _ = np.cumsum([reports + reports_size, *sizes]).tolist()
         host = memory.host.reserve(sum(sizes))
-        self.context.upload(results, summaries)
+        staged = self.context.host_bytes(host, summaries.nbytes)
+        staged[:] = summaries.view(np.uint8)
+        self.context.upload(results, staged)
         for run in range(count):
             if is_last := run == count - 1:
                 backend.spoil()
