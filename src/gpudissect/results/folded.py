@@ -13,11 +13,14 @@ MAX_LENGTH = 40  # characters of a text or a list
 EXACT_SHARE = 0.01  # half width of a bracket over the value, up to which it is left out
 EXACT_CYCLES = 0.6  # ... in cycles: latencies of single accesses are whole numbers of cycles
 WIDE_SHARE = 0.1  # ... from which on the ends are given
+MAX_HALF = 50  # in units of the last digit, from which on that digit is left out
 MAX_SKEW = 0.25  # of the half width, by which the value may lie off the middle of "value ± half"
 
 
 def folded(finding: Finding, *, unit: bool = True, digits: int = DIGITS) -> str:
-    """The value and, unless it is within 1 % (or a cycle wide), the bracket, in three significant digits or more.
+    """The value and, unless it is within 1 % (or a cycle wide), the bracket.
+
+    In three significant digits or more, one less where the bracket is wide.
 
     ``value ± half`` if the bracket is symmetric and at most 10 % wide, its ends if not; without a value the ends
     or the bound (``≥ 64 KiB``) that is known; empty without either. A number of warps is the smallest of those measured
@@ -43,6 +46,7 @@ def folded(finding: Finding, *, unit: bool = True, digits: int = DIGITS) -> str:
     if half > WIDE_SHARE * abs(number) or abs(number - (first + last) / 2) > MAX_SKEW * half:
         return f"{_digits(first, digits)}-{_digits(last, digits)}{tail}"
     decimals = len(_digits(number, digits).partition(".")[2])
+    decimals -= decimals > 0 and max(number - first, last - number) * 10**decimals >= MAX_HALF
     rounding = 0.5 / 10**decimals
     half = max(half, number - first - rounding, last - number - rounding)
     half = math.ceil(half * 10**decimals) / 10**decimals  # never narrower than it is
