@@ -19,6 +19,8 @@ RANDOM = {(name, what) for name in ("l1", "readonly", "texture") for what in ("m
 """With random victims chance decides how many misses there are, and whether a policy shows."""
 MORE_TAGS_THAN_LINES = {("l1", what) for what in ("sets", "ways", "index_function", "max_miss_rate")}
 """An H200's L1 has tags for more lines than it has room for, which no simulated cache has."""
+FROM_ANOTHER_SM = {("constant_l1", "miss_penalty")}
+"""On an H200, latencies of constant memory differ by up to 6 cycles from SM to SM: its penalty by that of both levels."""
 TRANSLATED = {("dram", "wide_latency"), *((name, "translated") for name in ("l1", "readonly", "texture"))}
 """What TLBs show, if those were not among the elements."""
 PATHS = {(element, "memory_latency") for element in ("texture", "constant_l1")}
@@ -61,6 +63,8 @@ def differences(one, other):
 
 def _same(mine, other):
     """Sizes and names exactly, latencies to a cycle, bracketed numbers within the bracket."""
+    if mine.attribute == "warps_needed" and mine.value is None is other.value:
+        return mine.status is other.status and abs(mine.low - other.low) <= 2  # warps: one step between occupancies
     if None in (mine.value, other.value):
         return (mine.status, mine.value, mine.low) == (other.status, other.value, other.low)
     if mine.unit == "ns":
@@ -119,7 +123,7 @@ def test_the_simulated_h200_is_found_to_be_the_measured_one(options, h200):
     names = {(each.element, each.attribute) for each in simulated.findings if each.status is not Status.SKIPPED}
     findings = tuple(each for each in h200.findings if (each.element, each.attribute) in names)
     differing = differences(h200.model_copy(update={"findings": findings}), simulated)
-    assert differing <= not_simulated | MORE_TAGS_THAN_LINES | NOT_IN_A_FILE
+    assert differing <= not_simulated | MORE_TAGS_THAN_LINES | FROM_ANOTHER_SM | NOT_IN_A_FILE
 
 
 def test_the_simulated_h200s_driver_states_what_the_measured_ones_does(h200):
