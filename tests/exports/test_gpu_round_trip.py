@@ -20,7 +20,7 @@ RANDOM = {(name, what) for name in ("l1", "readonly", "texture") for what in ("m
 MORE_TAGS_THAN_LINES = {("l1", what) for what in ("sets", "ways", "index_function", "max_miss_rate")}
 """An H200's L1 has tags for more lines than it has room for, which no simulated cache has."""
 FROM_ANOTHER_SM = {("constant_l1", "miss_penalty")}
-"""On an H200, latencies of constant memory differ by up to 6 cycles from SM to SM: its penalty by that of both levels."""
+"""Latencies of an H200's constant memory differ by up to 6 cycles from SM to SM, and a penalty is that of one."""
 TRANSLATED = {("dram", "wide_latency"), *((name, "translated") for name in ("l1", "readonly", "texture"))}
 """What TLBs show, if those were not among the elements."""
 PATHS = {(element, "memory_latency") for element in ("texture", "constant_l1")}
