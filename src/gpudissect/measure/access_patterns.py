@@ -73,10 +73,8 @@ class ProbedChain:
     warmup: int  # laps before the probes are meaningful
 
 
-def probed_chain(
-    blocks: Blocks, fetch: int, word: int, rng: np.random.Generator, max_probes: int = MAX_PROBES
-) -> ProbedChain:
-    """A chain over scattered blocks with probes at random moments, at most `max_probes` per lap over them.
+def probed_chain(blocks: Blocks, fetch: int, word: int, rng: np.random.Generator) -> ProbedChain:
+    """A chain over scattered blocks with probes at random moments, at most `MAX_PROBES` per lap over them.
 
     A probe visits another word of its granule of `fetch` bytes, so that no word occurs twice. Many blocks: a lap over
     them, then one over other words of them, with probes; if granules have too few words for that, one lap with probes,
@@ -96,7 +94,7 @@ def probed_chain(
         first_words = range(0, fetch - last_word - 3 * word, last_word + 4 * word)
         sets = min(blocks.span // blocks.size // count, -(-MIN_LONG_CHAIN_BLOCKS * 8 // count))
     words = np.array(blocks.words, np.int64)
-    probes = max(1, min(count // ELEMENTS_PER_PROBE, max_probes))
+    probes = max(1, min(count // ELEMENTS_PER_PROBE, MAX_PROBES))
     plain_size, probed_size = len(plain_laps) * count * words.size, count * words.size + probes
     laps: list[Array] = []
     picks: list[Array] = []

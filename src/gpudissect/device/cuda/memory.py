@@ -46,6 +46,10 @@ class HostAllocator(Protocol):
         """It as an array, not copied."""
 
 
+class ResultAllocator(Allocator, HostAllocator, Protocol):
+    """Both."""
+
+
 def place(sizes: Iterable[int]) -> tuple[list[int], int]:
     """Offsets of disjoint aligned regions of these sizes (bytes), and the bytes they need in all."""
     offsets: list[int] = []
@@ -124,6 +128,18 @@ class HostBuffer:
         if self._address:
             self._allocator.free_host(self._address)
         self._address = self._size = 0
+
+
+class ResultMemory:
+    """Memory of work that is on its way: `device` for reports and results on the GPU, `host` for the results here."""
+
+    def __init__(self, allocator: ResultAllocator, limit: int) -> None:
+        self.device, self.host = Arena(allocator, limit), HostBuffer(allocator)
+
+    def release(self) -> None:
+        """Free the memory."""
+        self.device.release()
+        self.host.release()
 
 
 class ClearingTimer:

@@ -106,12 +106,10 @@ def for_each_cache(
     return tuple(experiments)
 
 
-def sample_chase(
-    path: Path, size: int, stride: int, bench: Bench, *, alone: bool = False, samples: int = SAMPLES
-) -> Chase:
+def sample_chase(path: Path, size: int, stride: int, bench: Bench, *, alone: bool = False) -> Chase:
     """Time single accesses of a chain over `size` bytes, evenly spread over a lap."""
     order = footprint(size, stride, bench.seed_for("sweep", path, size, stride))
-    step, laps = max(1, order.count // samples), max(1, samples // order.count)
+    step, laps = max(1, order.count // SAMPLES), max(1, SAMPLES // order.count)
     picks = None if step == 1 else tuple(range(0, order.count, step))
     return Chase(path=path, order=order, timing=Timing.EACH, warmup=WARMUP_LAPS, laps=laps, picks=picks, alone=alone)
 

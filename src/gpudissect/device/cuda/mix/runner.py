@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gpudissect.device.cuda.context import CudaContext, Kernel, LaunchBuffers
 from gpudissect.device.cuda.info import clock_rate
 from gpudissect.device.cuda.layout import GRID_BARRIER, MIX_REPORT, SAMPLES
-from gpudissect.device.cuda.memory import Arena, HostBuffer
+from gpudissect.device.cuda.memory import Arena, ResultMemory
 from gpudissect.device.cuda.mix.body import Body, build_body
 from gpudissect.device.cuda.mix.operands import Operands, write_links
 from gpudissect.errors import DeviceError, KernelFailed, UnsupportedWorkload
@@ -68,19 +68,11 @@ class _Queued:
     offset: int  # of its results
 
 
-@dataclass(frozen=True, eq=False)
-class _Memory:
-    """Memory of mixes that are on their way: their results on the GPU, and here."""
-
-    device: Arena
-    host: HostBuffer
-
-
 @dataclass(eq=False)
 class _Flight:
     """Mixes that are awaited together: the results of all are copied at once."""
 
-    memory: _Memory
+    memory: ResultMemory
     address: int  # of their results on the GPU
     room: int  # bytes of it
     used: int = 0
@@ -107,7 +99,7 @@ class MixRunner:
     def __init__(self, context: CudaContext, buffers: LaunchBuffers, arena: Arena) -> None:
         self.context, self.buffers, self.arena = context, buffers, arena
         total = context.free_memory()[1]
-        self._memories = tuple(_Memory(Arena(context, total), HostBuffer(context)) for _ in range(2))
+        self._memories = tuple(ResultMemory(context, total) for _ in range(2))
         self._next = cycle(self._memories)
         self._links: tuple[object, Operands] | None = None
         self._position = 0  # of the links, behind what mixes have read so far
@@ -129,8 +121,7 @@ class MixRunner:
     def release(self) -> None:
         """Free the memory of results."""
         for memory in self._memories:
-            memory.device.release()
-            memory.host.release()
+            memory.release()
 
     def _run_all(self, wanted: Iterable[tuple[int, Mix, Sequence[tuple[int, int]]]]) -> None:
         """Run mixes, with the attempts that are left where there are some."""

@@ -18,7 +18,7 @@ from gpudissect.device.cuda.context import CudaContext
 from gpudissect.device.cuda.info import clock_rate
 from gpudissect.device.cuda.layout import STREAM_REPORT, STREAM_SUMMARY
 from gpudissect.device.cuda.links import Arenas
-from gpudissect.device.cuda.memory import Arena, HostBuffer
+from gpudissect.device.cuda.memory import ResultMemory
 from gpudissect.device.cuda.stream.backends import BACKENDS, GRID, SOURCE_RUN, THREADS, Backend, salt
 from gpudissect.errors import KernelFailed, UnsupportedWorkload
 from gpudissect.trace import Array, Context, Trace
@@ -66,20 +66,12 @@ class StreamRun:
 
 
 @dataclass(frozen=True, eq=False)
-class _Memory:
-    """Memory of a stream that is on its way: reports and results on the GPU, and the results here."""
-
-    device: Arena
-    host: HostBuffer
-
-
-@dataclass(frozen=True, eq=False)
 class _Queued:
     """A stream on its way: its runs, where their results come to stand here, and an event behind them."""
 
     stream: Stream
     backend: Backend
-    memory: _Memory
+    memory: ResultMemory
     address: int
     sizes: tuple[int, ...]  # bytes of the summaries, of what blocks report, and of their cycles if they are kept
     end: Any
@@ -96,7 +88,7 @@ class StreamRunner:
     def __init__(self, context: CudaContext, arenas: Arenas, max_shared: int) -> None:
         self.context, self.arenas, self.max_shared = context, arenas, max_shared
         total = context.free_memory()[1]
-        self._memories = tuple(_Memory(Arena(context, total), HostBuffer(context)) for _ in range(2))
+        self._memories = tuple(ResultMemory(context, total) for _ in range(2))
         self._source = (0, 0)  # address and bytes of words that reads find there
 
     def run(self, streams: Sequence[Stream]) -> list[Trace]:
@@ -113,10 +105,9 @@ class StreamRunner:
     def release(self) -> None:
         """Free the memory of reports and results."""
         for memory in self._memories:
-            memory.device.release()
-            memory.host.release()
+            memory.release()
 
-    def _queue(self, stream: Stream, memory: _Memory) -> _Queued:
+    def _queue(self, stream: Stream, memory: ResultMemory) -> _Queued:
         """Queue an untimed run of a stream and then its timed runs, each with its check. Raises `DeviceError`."""
         if stream.blocks > _MAX_BLOCKS or stream.passes > _MAX_PASSES:
             raise UnsupportedWorkload(
