@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gpudissect.errors import WRITE_ERRORS, UsageError
 from gpudissect.interrupts import delayed
@@ -63,11 +64,8 @@ def run_limited(command: Sequence[str], *, folder: Path | None = None, given: by
             source.write(given)
             source.seek(0)
         try:
-            with delayed(), _lock:
-                process = subprocess.Popen(
-                    command, stdin=source, stdout=output, stderr=messages, cwd=folder, start_new_session=True
-                )
-                _groups.add(process.pid)
+            with delayed():
+                process = start(command, stdin=source, stdout=output, stderr=messages, cwd=folder)
                 limits = {resource.RLIMIT_FSIZE: _FILE_LIMIT_BYTES, resource.RLIMIT_AS: MEMORY_LIMIT_BYTES}
                 for kind, most in limits.items():
                     with suppress(OSError, ValueError):  # it has ended already
@@ -80,7 +78,7 @@ def run_limited(command: Sequence[str], *, folder: Path | None = None, given: by
         finally:
             if process is not None:
                 with delayed():
-                    _end(process)
+                    end(process)
         if shutil.disk_usage(tempfile.gettempdir()).free < _MIN_FREE_BYTES:
             raise UsageError(_full_folder())
         for file in (output, messages):
@@ -106,7 +104,16 @@ def _full_folder(reason: str | None = None) -> str:
     return f"cannot write to the temporary folder {tempfile.gettempdir()!a}: {what}; set TMPDIR to another one"
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
+def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
+    """Start a program in a session of its own, with `options` of `subprocess.Popen`; `end` it."""
+    with delayed(), _lock:
+        process = subprocess.Popen(command, start_new_session=True, **options)
+        _groups.add(process.pid)
+        return process
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """Kill a program that `start` started, with its children, if it has not ended; may be called twice."""
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

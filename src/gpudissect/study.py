@@ -223,7 +223,7 @@ def run_study(
     error: UsageError | None = None
     with uninterrupted(), ExitStack() as stack:
         with interruptible():
-            device = stack.enter_context(kinds.open_device(spec, seed=request.seed or 0))
+            device = stack.enter_context(kinds.open_apart(spec, seed=request.seed or 0))
         options = request.options(getattr(device, "options", {}))
         if request.hiding and not device.info.instructions:
             raise DeviceError(f"{device.info.name} runs no mixes of instructions: latency hiding cannot be measured")

@@ -21,7 +21,7 @@ TOTALS = ("sm", "warps", "span", "duration", "pace", "full_cycles", "full_warps"
 OTHER_PROCESSES = "other_processes"  # note of a context: how many use the GPU too
 
 
-def _rebuild(record: object) -> tuple[type, tuple[object, ...]]:
+def rebuild(record: object) -> tuple[type, tuple[object, ...]]:
     """How to make a record again, for pickle: read-only mappings as dicts."""
     values = (getattr(record, field.name) for field in fields(record))  # type: ignore[arg-type]
     return type(record), tuple(dict(each) if isinstance(each, Mapping) else each for each in values)
@@ -48,17 +48,23 @@ class Context:
     def __post_init__(self) -> None:
         object.__setattr__(self, "notes", MappingProxyType(dict(self.notes)))
 
-    __reduce__ = _rebuild
+    __reduce__ = rebuild
 
 
 class _Arrays(Mapping[str, Array]):
     """Read-only int64 arrays by name, held in narrower types."""
 
-    def __init__(self, arrays: Mapping[str, Array]) -> None:
+    def __init__(self, arrays: Mapping[str, Array] = MappingProxyType({})) -> None:
         self._narrow: dict[str, Array] = {}
         for name, array in arrays.items():
             narrow = narrowed(np.asarray(array, dtype=np.int64))
             self._narrow[name] = narrow.copy() if np.may_share_memory(narrow, array) else narrow
+
+    def __reduce__(self) -> tuple[type, tuple[()], dict[str, Array]]:
+        return _Arrays, (), self._narrow
+
+    def __setstate__(self, narrow: dict[str, Array]) -> None:
+        self._narrow = narrow
 
     def __getitem__(self, name: str) -> Array:
         array = self._narrow[name].astype(np.int64)
@@ -133,9 +139,8 @@ class Trace:
     """Cycles between two readings of the clock without a load, shape (1,)."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "arrays", _Arrays(self.arrays))
-
-    __reduce__ = _rebuild
+        if not isinstance(self.arrays, _Arrays):
+            object.__setattr__(self, "arrays", _Arrays(self.arrays))
 
     @property
     def nbytes(self) -> int:

@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 
+from gpudissect.device.base import Device
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.measure.cache.infer_level import Level, Levels, plateau_of
 from gpudissect.measure.cache.infer_line import Granularity
@@ -28,7 +29,7 @@ def levels(line: int, element: str = "l1", path: Path = Path.GLOBAL) -> Levels:
     return Levels(path, (level(line, element, path),), {})
 
 
-class ScriptedGpu:
+class ScriptedGpu(Device):
     """Times every access with ``cycles(chase, rng, shape)``, shape (laps, count)."""
 
     def __init__(self, cycles, limits=LIMITS):
@@ -78,7 +79,7 @@ NO_CACHE = {
 """Latencies without a cache, as `ScriptedGpu` takes them."""
 
 
-class OneCache:
+class OneCache(Device):
     """Sets of `ways` ways, line modulo sets; each set has a `policy(ways, rng)` with `use(way, hit)` and `victim()`.
 
     Every chase starts cold. A share `misread` of the accesses takes as long as the other kind would.

@@ -5,6 +5,7 @@ from types import NoneType
 
 import pytest
 
+from gpudissect.device.queue import Merged
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome
@@ -92,7 +93,7 @@ def asking(key: Key, batches: int, **declared) -> Experiment:
 def test_what_comes_last_starts_when_all_others_ended():
     last, quiet = asking(Key("test.a"), 1, last=True), asking(Key("test.b"), 2)
     device = Logging()
-    driver = Drive(device, Bench(INFO), {each.name: each for each in (last, quiet)}, lambda *_: None)
+    driver = Drive(Merged(device.run), Bench(INFO), {each.name: each for each in (last, quiet)}, lambda *_: None)
     driver.run()
     assert device.batches == [["test.b"], ["test.b"], ["test.a"]]
     assert [context.clock_hz for context in driver.contexts] == [1e9, 1e9, 1e9]
@@ -101,7 +102,7 @@ def test_what_comes_last_starts_when_all_others_ended():
 def test_what_changes_the_clock_runs_last_and_its_clock_is_no_condition():
     loud, quiet = asking(Key("test.a"), 1, changes_clock=True), asking(Key("test.b"), 2)
     device = Logging()
-    driver = Drive(device, Bench(INFO), {each.name: each for each in (loud, quiet)}, lambda *_: None)
+    driver = Drive(Merged(device.run), Bench(INFO), {each.name: each for each in (loud, quiet)}, lambda *_: None)
     driver.run()
     assert device.batches == [["test.b"], ["test.b"], ["test.a"]]
     assert [context.clock_hz for context in driver.contexts] == [1e9, 1e9, None]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gpudissect.device.base import Device
 from gpudissect.errors import OutOfMemory, UsageError
 from gpudissect.estimate import Status
 from gpudissect.measure.plan import Study
@@ -12,7 +13,7 @@ from gpudissect.workload import Path
 from tests.measure.conftest import bits, gpu_with, plain_l2  # noqa: F401 (a fixture)
 
 
-class Troubled:
+class Troubled(Device):
     """A device on which `trouble(batch, number)` is called before each batch."""
 
     def __init__(self, inner, trouble):

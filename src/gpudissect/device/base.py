@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Protocol, Self
 
+from gpudissect.device.queue import Answer, Batch, BatchQueue, Merged, Observed
 from gpudissect.device_info import DeviceInfo
 from gpudissect.trace import Trace
 from gpudissect.workload import Workload
@@ -29,6 +31,10 @@ class Device(Protocol):
         and `DeviceError` (or another subclass) when the device itself fails.
         """
 
+    def queue(self) -> BatchQueue:
+        """A new queue of batches. By default they run in this process, when their traces are needed."""
+        return Merged(self.run)
+
     def close(self) -> None:
         """Release what the device holds; may be called twice. By default there is nothing to release."""
         return
@@ -45,17 +51,20 @@ class WithoutHost(Device):
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        named = device.info.provenance.items()
-        self._info = replace(device.info, provenance={name: text for name, text in named if name != "host"})
 
-    @property
+    @cached_property
     def info(self) -> DeviceInfo:
         """What is known of the other device, without the host's name."""
-        return self._info
+        info = self._device.info
+        return replace(info, provenance={name: text for name, text in info.provenance.items() if name != "host"})
 
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
         """Run a batch on the other device."""
         return self._device.run(batch)
+
+    def queue(self) -> BatchQueue:
+        """A queue of the other device."""
+        return self._device.queue()
 
 
 class Keeper(Device, Mapping[str, Kept]):
@@ -77,11 +86,20 @@ class Keeper(Device, Mapping[str, Kept]):
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
         """Run a batch on the other device."""
         traces = self._device.run(batch)
-        for workload, trace in zip(batch, traces, strict=True):
+        self._keep(batch, traces)
+        return traces
+
+    def queue(self) -> BatchQueue:
+        """A queue of the other device, whose traces are kept."""
+        return Observed(self._device.queue(), self._keep)
+
+    def _keep(self, batch: Batch, answer: Answer) -> None:
+        if isinstance(answer, Exception):
+            return
+        for workload, trace in zip(batch, answer, strict=True):
             if trace.workload not in self._kept and trace.nbytes <= self._free_bytes:
                 self._kept[trace.workload] = workload, trace
                 self._free_bytes -= trace.nbytes
-        return traces
 
     def __getitem__(self, digest: str) -> Kept:
         return self._kept[digest]

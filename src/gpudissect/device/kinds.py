@@ -6,6 +6,8 @@ Drivers and simulators are imported when a device that needs them is opened.
 from __future__ import annotations
 
 import math
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import index
@@ -81,6 +83,18 @@ def open_device(spec: str | None = None, *, seed: int = 0) -> Device:
     if kind not in KINDS or not name:
         raise _unknown_device(specs[0])
     return KINDS[kind].open(name, seed)
+
+
+def open_apart(spec: str, *, seed: int = 0) -> Device:
+    """Open one device as `open_device` does; one that measures or simulates, in a process of its own.
+
+    What cannot be opened there raises its error when the device's `info` is read.
+    """
+    if spec.partition(":")[0] not in ("cuda", "sim") or os.name != "posix" or not sys.executable:
+        return open_device(spec, seed=seed)
+    from gpudissect.device.process import DeviceProcess
+
+    return DeviceProcess(spec, check_seed(seed))
 
 
 def check_seed(seed: object) -> int:

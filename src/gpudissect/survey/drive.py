@@ -1,9 +1,10 @@
-"""Drive experiments that need one another on a device, their batches merged into one."""
+"""Drive experiments that need one another on a device, with a batch of each on its way."""
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gpudissect.device.base import Device
+from gpudissect.device.queue import BatchQueue
 from gpudissect.errors import GpudissectError, NotRecorded
 from gpudissect.estimate import Estimate, Status
 from gpudissect.interrupts import interruptible
@@ -52,24 +53,28 @@ class _Running:
 class Drive:
     """The state of some experiments on a device.
 
+    The order of everything follows from the traces, not from the time they take: a recording is replayed in the order
+    in which it was made.
+
     Attributes:
+        queue: of the device.
         experiments: by name, each after all that it needs.
         progress: called with the number of ended experiments, their total, and the names of those that run.
         outcomes, failed: outcomes of those that ended, or why there is none.
         failures: experiments that failed themselves, not for want of another.
-        check_limits: called before each batch; what it raises ends the run.
+        running: those with a batch in the queue, in its order.
+        check_limits: called before traces are awaited; what it raises ends the run.
 
     """
 
-    device: Device
+    queue: BatchQueue
     bench: Bench
     experiments: Mapping[str, Experiment]
     progress: Progress
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
-    running: list[_Running] = field(default_factory=list)
-    interrupted: list[_Running] = field(default_factory=list)
+    running: deque[_Running] = field(default_factory=deque)
     workloads: int = 0
     contexts: list[Context] = field(default_factory=list)
     skipped: set[str] = field(default_factory=set)
@@ -83,14 +88,18 @@ class Drive:
                 self.skipped.add(name)
 
     def run(self) -> None:
-        """Start every experiment whose needs are known, run all their batches as one, send the traces; repeat."""
+        """Start every experiment whose needs are known; send the traces of the first batch in the queue; repeat."""
         waiting = {name: each for name, each in self.experiments.items() if name not in self.skipped}
+        ended = -1
         while waiting or self.running:
             with interruptible():  # for each batch: a compiler may lose the exception of a signal
-                for name in self._startable(waiting):
-                    self._start(waiting.pop(name))
-                if self.running:
-                    self._run_batch()
+                while ended < len(self._ended()) or not self.running:
+                    ended = len(self._ended())
+                    for name in self._startable(waiting):
+                        self._start(waiting.pop(name))
+                    if not (waiting or self.running):
+                        return
+                self._collect()
 
     def _startable(self, waiting: Mapping[str, Experiment]) -> list[str]:
         """Those whose needs are known; those that change the clock, or come last, only when no other is left."""
@@ -102,15 +111,15 @@ class Drive:
     def conclude(self) -> None:
         """After an interrupt: end the running experiments with the traces they have, then those that follow from it."""
         self.progress = lambda *_: None  # it may raise KeyboardInterrupt again
-        for each in dict.fromkeys((*self.interrupted, *self.running)):
+        for each in self.running:
             self._stop_early(each)
         for experiment in self.experiments.values():  # needs come first
             if not experiment.after_interrupt or experiment.name in self._ended():
                 continue
             if all(need.name in self.outcomes for need in experiment.needs):
                 each = _Running(experiment, experiment.plan(self.bench, self._known(experiment)), [])
-                self._advance(each, None)
-                self._stop_early(each)
+                if self._advance(each, None):
+                    self._stop_early(each)
 
     def statements(self, elements: set[str]) -> dict[tuple[str, str], tuple[Statement, ...]]:
         """All estimates of each attribute, the emitted one first, revisions after it; skipped if it did not finish."""
@@ -149,44 +158,44 @@ class Drive:
         if lost:
             self.failed[experiment.name] = f"it needs {lost[0]}, which failed: {self.failed[lost[0]]}"
             return
-        self._advance(_Running(experiment, experiment.plan(self.bench, self._known(experiment)), []), None)
+        each = _Running(experiment, experiment.plan(self.bench, self._known(experiment)), [])
+        if self._advance(each, None):
+            self._submit(each)
 
-    def _run_batch(self) -> None:
-        """One batch for all that run. If the device refuses it, each runs alone: one must not fail the others."""
+    def _submit(self, each: _Running) -> None:
+        self.queue.submit(each.batch)
+        self.running.append(each)
+
+    def _collect(self) -> None:
+        """Send an experiment the traces of its batch, and submit its next one."""
         self.check_limits()
-        running, self.running = self.running, []
-        self.interrupted = running
-        self._report(", ".join(each.experiment.name for each in running))
+        self._report(", ".join(each.experiment.name for each in self.running))
+        each = self.running[0]  # it stays there: after an interrupt it may conclude from its traces
+        goes_on = False
         try:
-            traces = self._measure([workload for each in running for workload in each.batch])
-        except Exception:
-            for each in running:
-                try:
-                    traces_of_one = self._measure(each.batch)
-                except NotRecorded as error:  # newer than the recording, or left out of it: no failure
-                    self._stop_early(each)
-                    if each.experiment.name not in self.outcomes:
-                        self.failed.setdefault(each.experiment.name, _describe(error))
-                except Exception as error:
-                    self._fail_or_conclude(each, _describe(error))
-                else:
-                    self._advance(each, traces_of_one)
-            return
-        for each in running:
-            count = len(each.batch)
-            self._advance(each, traces[:count])
-            traces = traces[count:]
+            traces = self.queue.collect()
+        except NotRecorded as error:  # newer than the recording, or left out of it: no failure
+            self._stop_early(each)
+            if each.experiment.name not in self.outcomes:
+                self.failed.setdefault(each.experiment.name, _describe(error))
+        except Exception as error:
+            self._fail_or_conclude(each, _describe(error))
+        else:
+            self._count(traces)
+            goes_on = self._advance(each, traces)
+        self.running.popleft()
+        if goes_on:
+            self._submit(each)
 
-    def _measure(self, batch: Sequence[Workload]) -> list[Trace]:
-        traces = self.device.run(batch)
-        self.workloads += len(batch)
+    def _count(self, traces: Sequence[Trace]) -> None:
+        self.workloads += len(traces)
         contexts = [trace.context for trace in traces]
-        if any(each.experiment.changes_clock for each in self.interrupted):
+        if any(each.experiment.changes_clock for each in self.running):
             contexts = [replace(context, clock_hz=None) for context in contexts]
         self.contexts += contexts
-        return traces
 
-    def _advance(self, each: _Running, traces: list[Trace] | None) -> None:
+    def _advance(self, each: _Running, traces: list[Trace] | None) -> bool:
+        """Let an experiment go on with its traces; whether it has another batch."""
         try:
             each.batch = next(each.plan) if traces is None else each.plan.send(traces)
         except StopIteration as stop:
@@ -195,7 +204,8 @@ class Drive:
         except Exception as error:  # a failed experiment must not cost the findings of the others
             self._fail(each.experiment, _describe(error))
         else:
-            self.running.append(each)
+            return True
+        return False
 
     def _end(self, experiment: Experiment, outcome: Outcome) -> None:
         """Take an outcome that keeps what the experiment declares: its estimates and the type of its knowledge."""

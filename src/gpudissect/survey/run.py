@@ -147,7 +147,7 @@ def run_experiments(
 ) -> Survey:
     """Run experiments and those of `registered` that they need; see `run_survey`."""
     bench = Bench(device.info, seed, quick)
-    drive = Drive(device, bench, _with_needs(requested, registered), progress or (lambda *_: None))
+    drive = Drive(device.queue(), bench, _with_needs(requested, registered), progress or (lambda *_: None))
     start = time.perf_counter()
     if profile is not None:
         limits = PROFILES[profile]

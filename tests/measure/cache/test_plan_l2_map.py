@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpudissect.device.base import Device
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
@@ -33,7 +34,7 @@ def gpu_of(hierarchy: Hierarchy, noise: Noise | None = None) -> SimulatedGpu:
     return SimulatedGpu(hierarchy, spec="sim:test", name="test", noise=noise or Noise(seed=1))
 
 
-class Recorder:
+class Recorder(Device):
     """Keeps the batches that a device runs; `change` may replace a workload."""
 
     def __init__(self, device, change=lambda workload: workload):

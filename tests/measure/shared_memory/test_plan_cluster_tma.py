@@ -9,6 +9,7 @@ from pathlib import Path as FilePath
 import numpy as np
 import pytest
 
+from gpudissect.device.base import Device
 from gpudissect.device.kinds import open_device
 from gpudissect.device.recording.device import RecordedGpu, Recorder
 from gpudissect.device_info import DeviceInfo, Origin
@@ -26,7 +27,7 @@ INFO = DeviceInfo("fake:0", "fake", Origin.MEASURED, 132, LIMITS, facts=FACTS, s
 MEMORY = 2 * 3.2e9 * 6144 / 8
 
 
-class Hopper:
+class Hopper(Device):
     """Latency by rank, of copies and of loads; bandwidth by stream, in B/s."""
 
     def __init__(self, **facts) -> None:

@@ -22,6 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 import gpudissect
 from gpudissect import errors
 from gpudissect.device.base import Device
+from gpudissect.device.queue import Answer, Batch, BatchQueue, Observed
 from gpudissect.device.recording import codec
 from gpudissect.device.recording.codec import Data, Entry
 from gpudissect.device.recording.format import Recording, Writer, read
@@ -85,20 +86,30 @@ class Recorder(Device):
 
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
         """Run a batch on the device and record its traces, or the error that it raises."""
+        try:
+            traces = self._device.run(batch)
+        except GpudissectError as error:
+            self._record(batch, error)
+            raise
+        self._record(batch, traces)
+        return traces
+
+    def queue(self) -> BatchQueue:
+        """A queue of the device, whose traces and errors are recorded."""
+        return Observed(self._device.queue(), self._record)
+
+    def _record(self, batch: Batch, answer: Answer) -> None:
         digests = [digest(workload) for workload in batch]
         key = _batch_key(digests)
         run = self._batch_runs[key]
         self._batch_runs[key] += 1
-        try:
-            traces = self._device.run(batch)
-        except GpudissectError as error:
-            kind = type(error).__name__
-            entry = {"error": WIRE_CLASSES.get(kind, kind), "message": str(error), "batch": key, "turn": run}
+        if isinstance(answer, GpudissectError):
+            kind = type(answer).__name__
+            entry = {"error": WIRE_CLASSES.get(kind, kind), "message": str(answer), "batch": key, "turn": run}
             self._write([(entry, b"")])
-            raise
-        self._write([entry for item in zip(batch, digests, traces, strict=True) for entry in self._entries(*item)])
-        self._trace_count += len(traces)
-        return traces
+        elif not isinstance(answer, Exception):
+            self._write([entry for item in zip(batch, digests, answer, strict=True) for entry in self._entries(*item)])
+            self._trace_count += len(answer)
 
     def close(self, *, interrupted: bool = False) -> None:
         """Finish the recording; may be called twice.

@@ -1,0 +1,87 @@
+"""Queues of batches: a survey submits the next workloads before it has the traces of the last."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from gpudissect.trace import Trace
+from gpudissect.workload import Workload
+
+Batch = Sequence[Workload]
+Run = Callable[[Batch], list[Trace]]
+Answer = list[Trace] | Exception
+"""The traces of a batch, or why there are none."""
+
+
+class BatchQueue(Protocol):
+    """Batches on their way to a device, answered in the order in which they are submitted."""
+
+    def submit(self, batch: Batch) -> None:
+        """Add a batch; it may run together with others."""
+
+    def collect(self) -> list[Trace]:
+        """The traces of the first batch that has not been collected. Raises what the device raised for it."""
+
+
+def run_merged(run: Run, batches: Sequence[Batch]) -> list[Answer]:
+    """Run batches as one. If the device refuses it, each runs alone: one must not fail the others."""
+    try:
+        traces = iter(run([workload for batch in batches for workload in batch]))
+    except Exception:
+        return [_answer(run, batch) for batch in batches]
+    return [[next(traces) for _ in batch] for batch in batches]
+
+
+def _answer(run: Run, batch: Batch) -> Answer:
+    try:
+        return run(batch)
+    except Exception as error:
+        return error
+
+
+class Merged(BatchQueue):
+    """Runs batches when the first of them is collected: all that were submitted until then, as one."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._waiting: list[Batch] = []
+        self._answers: deque[Answer] = deque()
+
+    def submit(self, batch: Batch) -> None:
+        """Keep a batch until the traces before it are collected."""
+        self._waiting.append(batch)
+
+    def collect(self) -> list[Trace]:
+        """The next traces. Raises what the device raised, also KeyboardInterrupt: then the batches are lost."""
+        if not self._answers:
+            batches, self._waiting = self._waiting, []
+            self._answers.extend(run_merged(self._run, batches))
+        answer = self._answers.popleft()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Observed(BatchQueue):
+    """Another queue; `observe` is called with each batch and its answer when it is collected."""
+
+    def __init__(self, queue: BatchQueue, observe: Callable[[Batch, Answer], None]) -> None:
+        self._queue = queue
+        self._observe = observe
+        self._batches: deque[Batch] = deque()
+
+    def submit(self, batch: Batch) -> None:
+        """Add a batch to the other queue."""
+        self._queue.submit(batch)
+        self._batches.append(batch)
+
+    def collect(self) -> list[Trace]:
+        """The next traces of the other queue, which are observed. Raises what it raises."""
+        batch = self._batches.popleft()
+        try:
+            traces = self._queue.collect()
+        except Exception as error:
+            self._observe(batch, error)
+            raise
+        self._observe(batch, traces)
+        return traces
