@@ -23,6 +23,7 @@ ORDERS = {
     "explicit": Explicit(np.array([0, 512, 64, 8, 4096])),
     "single": Sequential(1, 8),
 }
+SMS = limits().sm_count
 TEN_SLOTS = 88  # bytes of shared memory, with the spare slot
 
 
@@ -65,7 +66,8 @@ def test_each_returns_offsets_and_cycles(path, order):
     assert np.array_equal(trace.offsets, np.tile(order.offsets(), 3))
     assert np.array_equal(trace.cycles, cycles(each))
     assert trace.workload == digest(each)
-    assert trace.context.clock_hz == pytest.approx(1.98e9) and trace.context.sm == 0
+    assert trace.context.clock_hz == pytest.approx(1.98e9)
+    assert trace.context.sm == (None if "windows" in trace.context.notes else 0)
 
 
 @pytest.mark.parametrize("path", [Path.GLOBAL, Path.TEXTURE, Path.SHARED])
@@ -82,9 +84,17 @@ def test_windows_join_to_one_trace(context, picks):
     (trace,) = run([long], context, shared_beside_l1=TEN_SLOTS)
     assert np.array_equal(trace.cycles, cycles(long))
     windows = -(-len(trace.cycles) // 10)
-    assert context.launches.count("chase_each") == windows
+    assert context.launches.count("chase_each") == -(-windows // SMS)
     assert trace.context.notes["windows"] == str(windows)
     assert set(context.shared_requests) == {TEN_SLOTS}
+
+
+@pytest.mark.parametrize(("path", "changed"), [(Path.GLOBAL, {"alone": True}), (Path.GLOBAL_L2, {}), (Path.SHARED, {})])
+def test_windows_run_one_by_one_where_a_chase_may_not_run_beside_itself(context, path, changed):
+    long = chase(path, Sequential(37, 8), **changed)
+    (trace,) = run([long], context, shared_beside_l1=TEN_SLOTS, shared_per_block=37 * 8 * 2)
+    assert np.array_equal(trace.cycles, cycles(long))
+    assert context.launches.count("chase_each") == int(trace.context.notes.get("windows", 1))
 
 
 def test_shorter_chases_idle_in_later_windows():

@@ -254,13 +254,17 @@ class BestStream:
     evidence: tuple[str, ...]  # digests of all streams
 
 
-def measure_best(streams: Sequence[Stream], read: Callable[[Trace], Throughput] = bytes_per_second) -> Ask[BestStream]:
-    """Run all streams, and the fastest again; `read` gives the throughput of a trace."""
-    streams = [replace(stream, runs=FEW_RUNS) for stream in streams]
+def measure_best(
+    streams: Sequence[Stream],
+    read: Callable[[Trace], Throughput] = bytes_per_second,
+    runs: tuple[int, int] = (FEW_RUNS, FEW_REPEAT_RUNS),
+) -> Ask[BestStream]:
+    """Run all streams, and the fastest again, each so many times; `read` gives the throughput of a trace."""
+    streams = [replace(stream, runs=runs[0]) for stream in streams]
     traces = yield streams
     rates = tuple(map(read, traces))
     best = infer_throughput.fastest(rates)
-    repeated = replace(streams[best], runs=FEW_REPEAT_RUNS, repetition=1)
+    repeated = replace(streams[best], runs=runs[1], repetition=1)
     (trace,) = yield [repeated]
     evidence = tuple(digest(stream) for stream in (*streams, repeated))
     return BestStream(rates, repeated, rates[best], read(trace), evidence)

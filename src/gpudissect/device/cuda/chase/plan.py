@@ -76,7 +76,8 @@ class ChaseLaunch:
     The latter has accesses before it (one block an SM that has any), must run on a certain SM (as many blocks as the
     GPU holds), or goes through the shared memory of another block (a cluster).
 
-    A chase keeps `slots` records in one run; if one has more, the launch is repeated with the window moved.
+    A chase keeps `slots` records in one run; if one has more, it runs again with the window moved: `at_once` windows of
+    every chase run at the same time, each on an SM of its own, then the next ones.
     """
 
     indices: tuple[int, ...]  # of the chases in the batch
@@ -90,6 +91,7 @@ class ChaseLaunch:
     slots: int
     slots_offset: int  # bytes, in a block's shared memory
     shared: int  # bytes of a block: chain, slots and a spare slot, see `recording_bytes`
+    at_once: int = 1  # windows that run at the same time
 
     @property
     def first(self) -> Chase:
@@ -119,7 +121,7 @@ class ChaseLaunch:
 
     @property
     def windows(self) -> int:
-        """Runs that the longest trace needs."""
+        """Windows that the longest trace needs."""
         return -(-max(chase.records for chase in self.chases) // self.slots)
 
 
@@ -140,8 +142,12 @@ def plan_launches(batch: Sequence[Workload], device: DeviceLimits) -> list[Chase
     return [launch for group in groups.values() for launch in _split(group, device)]
 
 
+def _needs_own_launch(chase: Chase) -> bool:
+    return bool(chase.alone or chase.before or chase.sm is not None or chase.path is Path.CLUSTER)
+
+
 def _group_key(index: int, chase: Chase) -> object:
-    if chase.alone or chase.before or chase.sm is not None or chase.path is Path.CLUSTER:
+    if _needs_own_launch(chase):
         return index
     # Latencies are compared with one another: on an H200 those of constant memory differ by 6 cycles between SMs.
     same_sm = (chase.order, chase.picks) if chase.path is Path.CONSTANT and chase.timing is Timing.LAP else None
@@ -220,16 +226,21 @@ def _launch(group: list[tuple[int, Chase]], shifts: Sequence[int], device: Devic
     # No two blocks of a cluster, or of a launch for one SM, may share an SM: each takes all there is.
     whole = any(TRAITS[path].through_l1 for path in paths) or first.sm is not None or cluster > 1
     shared = room if whole else slots_offset + (slots + 1) * SLOT_BYTES
-    if first.sm is not None:
-        blocks = max_resident_blocks(shared, device)
-    elif first.before:
-        blocks = 1 + max(accesses.sm for accesses in first.before)
-    else:
-        blocks = cluster if cluster > 1 else len(chases)
     carveout = 100 if cluster > 1 else first.carveout or 0
-    return ChaseLaunch(
-        indices, chases, chains, prior, blocks, cluster, carveout, arena_bytes, slots, slots_offset, shared
+    launch = ChaseLaunch(
+        indices, chases, chains, prior, len(chases), cluster, carveout, arena_bytes, slots, slots_offset, shared
     )
+    if first.sm is not None:
+        return replace(launch, blocks=max_resident_blocks(shared, device))
+    if first.before:
+        return replace(launch, blocks=1 + max(accesses.sm for accesses in first.before))
+    if cluster > 1:
+        return replace(launch, blocks=cluster)
+    # Here a block has an SM, and the cache under test is there. But after a flush windows would share what they fetch.
+    if traits.through_l1 and not (first.flush or _needs_own_launch(first)):
+        at_once = min(launch.windows, device.sm_count // len(chases))
+        return replace(launch, blocks=at_once * len(chases), at_once=at_once)
+    return launch
 
 
 def _place_chains(chases: Sequence[Chase], shifts: Sequence[int]) -> tuple[tuple[Chain, ...], tuple[int, ...], int]:

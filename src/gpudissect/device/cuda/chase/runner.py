@@ -1,4 +1,4 @@
-"""Runs one launch of chases: writes the chains, runs the kernel once for every window of the records, checks chains."""
+"""Runs one launch of chases: writes the chains, runs the kernel until all records are kept, checks chains."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class BlocksShareSm(KernelFailed):
 
 
 class _Addresses(NamedTuple):
-    """Where the parameters and results of one window stand; `results` are in memory of the host."""
+    """Where the parameters and results of one run stand; `results` are in memory of the host."""
 
     chains: int
     starts: int  # of prior accesses by many threads: the links at which these begin
@@ -54,7 +54,7 @@ class _Addresses(NamedTuple):
 
 @dataclass(frozen=True)
 class Window:
-    """Results of one run of the kernel."""
+    """Results of one window."""
 
     reports: NDArray[Any]  # a `REPORT` for each chase
     slots: NDArray[np.uint64]  # records, shape (chases, slots)
@@ -63,7 +63,7 @@ class Window:
 
 @dataclass(frozen=True)
 class _Run:
-    """One window on its way: its parameters, and where they are."""
+    """One run of the kernel on its way: its parameters, and where they are. Its jobs are `at_once` windows, or fewer."""
 
     addresses: _Addresses
     jobs: NDArray[Any]
@@ -90,7 +90,7 @@ class QueuedChases:
 
     launch: ChaseLaunch
     base: int  # address of the chains
-    runs: tuple[_Run, ...]  # one for each window
+    runs: tuple[_Run, ...]
     carveout: int  # percent that the driver prefers
     end: Any  # event
     memory: _Memory
@@ -156,8 +156,8 @@ class ChaseRunner:
             accesses = sum(_accesses(run) for run in queued.runs)
             self.context.wait_for(queued.end, _TIMEOUT_S + _TIMEOUT_S_PER_ACCESS * accesses)
             windows = [self._read(launch, run, queued.memory.results) for run in queued.runs]
-            complete = [window for window in windows if window is not None]
-            if len(complete) == len(windows):
+            if None not in windows:
+                complete = [window for of_run in windows for window in of_run or ()]
                 notes = {"carveout_preferred": f"{queued.carveout} %"}
                 shared = (queued.base, self.context.device.name, notes)
                 traces = (_build_trace(launch, n, complete, *shared) for n in range(len(launch.chases)))
@@ -192,8 +192,8 @@ class ChaseRunner:
             kernel, threads = self.context.kernel("chains.cu", "write_starts"), launch.first.before[number].threads
             self.context.launch(kernel, (1, 1), _WRITER_THREADS, 0, address, launch.prior[number], begin, threads)
 
-    def _read(self, launch: ChaseLaunch, run: _Run, results: HostBuffer) -> Window | None:
-        """The results of one window; None if two blocks shared an SM."""
+    def _read(self, launch: ChaseLaunch, run: _Run, results: HostBuffer) -> list[Window] | None:
+        """The windows of one run; None if two blocks shared an SM."""
         size, sm = launch.result_bytes, launch.first.sm  # numbers of SMs may have gaps
         done = results.content(run.addresses.done, run.jobs.nbytes + run.prior.nbytes)
         jobs, prior = done[: run.jobs.nbytes].view(JOB), done[run.jobs.nbytes :].view(PRIOR)
@@ -207,7 +207,9 @@ class ChaseRunner:
         prior_sms = tuple(prior["actual_sm"].tolist())
         if _blocks_share_sm(launch, reports[run.jobs["laps"] > 0], run.prior, prior_sms):
             return None
-        return Window(reports, slots, prior_sms)
+        count = len(launch.chases)
+        starts = range(0, len(run.jobs), count)
+        return [Window(reports[i : i + count], slots[i : i + count], prior_sms) for i in starts]
 
     def _texture(self, base: int) -> int:
         key = (base, min(self.arenas.near.size, self.texture_limit))
@@ -217,15 +219,15 @@ class ChaseRunner:
 
 
 def _places(launch: ChaseLaunch, table: ChainTable, memory: _Memory) -> list[_Addresses]:
-    """Where parameters and results of every window of a launch come to stand."""
-    count = len(launch.chases)
+    """Where parameters and results of every run of a launch come to stand."""
+    count, runs = len(launch.chases) * launch.at_once, -(-launch.windows // launch.at_once)
     starts = sum(POINTER_BYTES * accesses.threads for accesses in launch.first.before)
     jobs, prior, results = count * JOB.itemsize, len(launch.prior) * PRIOR.itemsize, count * launch.result_bytes
-    address = memory.parameters.reserve(table.size + starts + launch.windows * (jobs + prior))
-    host = memory.results.reserve(launch.windows * (results + jobs + prior))
-    ends = host + launch.windows * results
+    address = memory.parameters.reserve(table.size + starts + runs * (jobs + prior))
+    host = memory.results.reserve(runs * (results + jobs + prior))
+    ends = host + runs * results
     first = address + table.size + starts
-    begins = [first + number * (jobs + prior) for number in range(launch.windows)]
+    begins = [first + number * (jobs + prior) for number in range(runs)]
     return [
         _Addresses(
             address, address + table.size, begin, begin + jobs, host + number * results, ends + number * (jobs + prior)
@@ -264,25 +266,27 @@ def _blocks_share_sm(
     return launch.cluster > 1 and launch.first.peer != 0 and bool(reports["peer_sm"][0] == sms[0])
 
 
-def _jobs(launch: ChaseLaunch, window: int, base: int, addresses: _Addresses) -> NDArray[Any]:
-    """The jobs of one window; a block with nothing left to record has no laps."""
-    jobs = np.zeros(len(launch.chases), JOB)
-    done = window * launch.slots
-    for block, (chase, job) in enumerate(zip(launch.chases, jobs, strict=True)):
+def _jobs(launch: ChaseLaunch, run: int, base: int, addresses: _Addresses) -> NDArray[Any]:
+    """The jobs of one run, window after window; a block with nothing left to record has no laps."""
+    chases = len(launch.chases)
+    jobs = np.zeros(chases * launch.at_once, JOB)
+    for block in range(jobs.size):
+        job, (window, number) = jobs[block], divmod(block, chases)
+        chase, done = launch.chases[number], (run * launch.at_once + window) * launch.slots
         if done >= chase.records:
             continue
-        per_lap = chase.records // chase.laps
-        timed_laps = -(-min(chase.records, done + launch.slots) // per_lap)
-        unmarked = chase.path is Path.NOTHING and chase.timing is Timing.EACH  # every access is a record
-        job["start"] = ChainTable.start(addresses.chains, block)
+        per_lap, end = chase.records // chase.laps, min(chase.records, done + launch.slots)
+        count, laps = chase.order.count, chase.warmup + -(-end // per_lap)
+        if chase.timing is Timing.EACH and chase.picks is None:  # every access is a record, and the last one ends the run
+            count, laps = chase.warmup * per_lap + end, 1
+        job["start"] = ChainTable.start(addresses.chains, number)
         job["results"] = addresses.results + block * launch.result_bytes
         job["slots_offset"], job["slots"] = launch.slots_offset, launch.slots
-        job["count"] = per_lap if unmarked else chase.order.count
-        job["laps"], job["first"] = chase.warmup + timed_laps, -(chase.warmup * per_lap + done)
+        job["count"], job["laps"], job["first"] = count, laps, -(chase.warmup * per_lap + done)
         job["one"], job["peer"], job["sm"] = 1, chase.peer, chase.sm or 0
         job["prior"], job["prior_count"] = addresses.prior, len(launch.prior)
         if TRAITS[chase.path].chain_in_shared:
-            job["chain"], job["chain_bytes"] = base + launch.chains[block].region, launch.chains[block].size
+            job["chain"], job["chain_bytes"] = base + launch.chains[number].region, launch.chains[number].size
         if chase.bounds is not None:
             job["hit_max"], job["miss_min"], job["miss_max"] = astuple(chase.bounds)
     return jobs
@@ -316,7 +320,9 @@ def _build_trace(
     windows = windows[: -(-chase.records // launch.slots)]
     records = np.concatenate([window.slots[number] for window in windows])[: chase.records]
     reports = np.array([window.reports[number] for window in windows])
-    if (reports["start"] != reports["end"]).any():
+    ends = np.minimum(chase.records, launch.slots * np.arange(1, 1 + len(windows)))
+    at_start = (ends % (chase.records // chase.laps) == 0) | (chase.picks is not None) | (chase.timing is not Timing.EACH)
+    if (reports["start"] != reports["end"])[at_start].any():
         raise KernelFailed(f"chain broken: a chase on path {chase.path} did not end where it began")
     sms = sorted(set(reports["sm"].tolist()))
     if chase.sm is not None and sms != [chase.sm]:
