@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -223,7 +224,7 @@ def run_study(
     error: UsageError | None = None
     with uninterrupted(), ExitStack() as stack:
         with interruptible():
-            device = stack.enter_context(kinds.open_apart(spec, seed=request.seed or 0))
+            device = opened = stack.enter_context(kinds.open_apart(spec, seed=request.seed or 0))
         options = request.options(getattr(device, "options", {}))
         if request.hiding and not device.info.instructions:
             raise DeviceError(f"{device.info.name} runs no mixes of instructions: latency hiding cannot be measured")
@@ -243,13 +244,17 @@ def run_study(
             progress=progress,
             profile=options.profile,
         )
+        info = device.info
+        closing = Thread(target=opened.close)  # a GPU takes a while to give its memory back
+        closing.start()
+        stack.callback(closing.join)
         if recorder is not None:
             try:
                 recorder.close(interrupted=survey.interrupted)
             except UsageError as caught:
                 error = caught
-        result = with_evidence(build(device.info, survey, options, request.reference(device.info)), keeper)
-        return RunOutcome(device.info, result, keeper if keep else None, error)
+        result = with_evidence(build(info, survey, options, request.reference(info)), keeper)
+        return RunOutcome(info, result, keeper if keep else None, error)
 
 
 def check_elements(elements: Sequence[str] | None) -> tuple[str, ...] | None:

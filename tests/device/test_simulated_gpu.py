@@ -104,8 +104,8 @@ def test_count_and_each_have_the_same_noise():
     """With the same digest, so that only the timing differs."""
     each = chase(Shuffled(200, 32, seed=1), EACH, laps=20)
     gpu = open_gpu(noise=Noise(jitter=0.5, outliers=0.05))
-    read = gpu._memory(1, {}).run(each, "digest", 14.0)["cycles"].reshape(20, 200)
-    counts = gpu._memory(1, {}).run(replace(each, timing=COUNT, bounds=BOUNDS), "digest", 14.0)["counts"]
+    read = gpu._memory(1).run(each, "digest", 14.0)["cycles"].reshape(20, 200)
+    counts = gpu._memory(1).run(replace(each, timing=COUNT, bounds=BOUNDS), "digest", 14.0)["counts"]
     assert counts[:, 0].tolist() == (read <= 100).sum(axis=1).tolist()
     assert counts[:, 1].tolist() == ((read >= 300) & (read <= 700)).sum(axis=1).tolist()
     assert counts.sum(axis=1).tolist() == [200] * 20

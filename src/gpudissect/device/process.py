@@ -1,6 +1,6 @@
-"""`DeviceProcess`: a device in a process of its own, which measures while this one infers and prepares.
+"""`DeviceProcess`: a device in processes of its own, which measure while this one infers and prepares.
 
-Run as a module it is that process: ``python -P -m gpudissect.device.process SOCKET SPEC SEED``.
+Run as a module it is one of them: ``python -P -m gpudissect.device.process SPEC SEED SOCKET...``.
 """
 
 import os
@@ -25,41 +25,80 @@ from gpudissect.device_info import DeviceInfo
 from gpudissect.errors import DeviceError, GpudissectError
 from gpudissect.trace import Trace
 from gpudissect.workload import Workload
+from gpudissect.workload.digest import digest
 
-CLOSING_S = 20.0  # a process that takes longer to release the device is killed
+CLOSING_S = 20.0  # processes that take longer to release the device are killed
 MERGED_WORKLOADS = 256  # batches run as one up to so many: their traces are needed to prepare the next ones
-_STOPPED = b""
-BUSY = 0.0
+_END = b""
 
 
-class DeviceProcess(Device, BatchQueue):
-    """A device that another process opens and runs. Its `queue` is one and the same.
+class _Lane:
+    """A socket to another process. A thread for each direction: neither process waits until the other one reads."""
 
-    What the other process raises is raised here: for a device that cannot be opened, by `info`.
-    """
-
-    def __init__(self, spec: str, seed: int) -> None:
-        self._spec = spec
-        ours, theirs = socket.socketpair()
-        with theirs:
-            command = [sys.executable, "-P", "-m", __name__, str(theirs.fileno()), spec, str(seed)]
-            paths = os.pathsep.join(filter(None, sys.path))
-            self._process = start(command, pass_fds=(theirs.fileno(),), env={**os.environ, "PYTHONPATH": paths})
+    def __init__(self, ours: socket.socket) -> None:
         self._connection = Connection(ours.detach())
-        self._to_send: SimpleQueue[bytes] = SimpleQueue()
-        self._received: SimpleQueue[bytes] = SimpleQueue()
-        self._on_its_way = 0
+        self._outgoing: SimpleQueue[bytes] = SimpleQueue()
+        self._incoming: SimpleQueue[bytes] = SimpleQueue()
         self._threads = [Thread(target=each, daemon=True) for each in (self._send, self._receive)]
         for thread in self._threads:
             thread.start()
 
+    def put(self, message: bytes) -> None:
+        """Send a message, at some time; an empty one is the last."""
+        self._outgoing.put(message)
+
+    def get(self) -> bytes:
+        """Wait for the next message; empty if the other process has ended."""
+        if not (message := self._incoming.get()):
+            self._incoming.put(_END)  # for those who ask again
+        return message
+
+    def close(self) -> None:
+        """Close the socket, once the other process has ended."""
+        self.put(_END)
+        for thread in self._threads:
+            thread.join()
+        self._connection.close()
+
+    def _send(self) -> None:
+        with suppress(OSError):
+            while message := self._outgoing.get():
+                self._connection.send_bytes(message)
+            self._connection.send_bytes(_END)
+
+    def _receive(self) -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                self._incoming.put(self._connection.recv_bytes())
+        self._incoming.put(_END)
+
+
+class DeviceProcess(Device, BatchQueue):
+    """A device that other processes open and run. Its `queue` is one and the same.
+
+    Of several processes (`count`) each has the whole device and runs a part of every batch: only for devices whose
+    traces do not depend on what else they run.
+    What is raised there is raised here: for a device that cannot be opened, by `info`.
+    """
+
+    def __init__(self, spec: str, seed: int, count: int = 1) -> None:
+        self._spec, self._next_lane = spec, 0
+        pairs = [socket.socketpair() for _ in range(count)]
+        theirs = [other.fileno() for _, other in pairs]
+        command = [sys.executable, "-P", "-m", __name__, spec, str(seed), *map(str, theirs)]
+        paths = os.pathsep.join(filter(None, sys.path))
+        self._process = start(command, pass_fds=theirs, env={**os.environ, "PYTHONPATH": paths})
+        self._lanes = [_Lane(ours) for ours, _ in pairs]
+        for _, other in pairs:
+            other.close()
+        self._on_their_way: deque[list[int]] = deque()  # of each batch, the lanes that have a part, in their order
+
     @cached_property
     def info(self) -> DeviceInfo:
         """What is known of the device before anything is measured. Raises what opening it raised."""
-        answer: DeviceInfo | Exception = self._next()
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        *_, info = [self._receive(lane) for lane in self._lanes]
+        assert isinstance(info, DeviceInfo)
+        return info
 
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
         """Run a batch and wait for its traces; nothing else may be in the queue."""
@@ -71,78 +110,71 @@ class DeviceProcess(Device, BatchQueue):
         return self
 
     def submit(self, batch: Batch) -> None:
-        """Send a batch to the other process."""
+        """Send a batch to the other processes."""
         self.info  # noqa: B018 (the first message)
-        self._to_send.put(pickle.dumps(batch, pickle.HIGHEST_PROTOCOL))
-        self._on_its_way += 1
+        for workload in batch:  # it is sent along: they have more to do
+            digest(workload)
+        count = len(self._lanes)
+        lanes = [(self._next_lane + number) % count for number in range(min(count, len(batch)) or 1)]
+        for number, lane in enumerate(lanes):
+            self._lanes[lane].put(pickle.dumps(batch[number :: len(lanes)], pickle.HIGHEST_PROTOCOL))
+        self._next_lane = (lanes[-1] + 1) % count
+        self._on_their_way.append(lanes)
 
     def collect(self) -> list[Trace]:
         """The traces of the first batch that was not collected yet. Raises what the device raised for it."""
-        answer: Answer = self._next()
-        self._on_its_way -= 1
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        lanes = self._on_their_way[0]
+        answers = [self._receive(self._lanes[lane]) for lane in lanes]
+        self._on_their_way.popleft()
+        parts: list[list[Trace]] = []
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+            assert isinstance(answer, list)
+            parts.append(answer)
+        traces: list[Trace] = [None] * sum(map(len, parts))  # type: ignore[list-item]
+        for number, part in enumerate(parts):
+            traces[number :: len(parts)] = part
+        return traces
 
     def close(self) -> None:
-        """Let the other process release the device and end; it is killed if it measures. May be called twice."""
-        if self._process.poll() is None and not self._on_its_way:
-            self._to_send.put(_STOPPED)
+        """Let the other processes release the device and end; they are killed if they measure. May be called twice."""
+        if self._process.poll() is None and not self._on_their_way:
+            for lane in self._lanes:
+                lane.put(_END)
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(CLOSING_S)
         end(self._process)
-        self._to_send.put(_STOPPED)
-        for thread in self._threads:
-            thread.join()
-        self._connection.close()
+        for lane in self._lanes:
+            lane.close()
+        self._lanes = []
 
-    def _next(self) -> object:
-        if not (message := self._received.get()):
-            self._received.put(_STOPPED)  # for those who ask again
+    def _receive(self, lane: _Lane) -> DeviceInfo | Answer:
+        """The next answer. Raises what is the matter with the device or its process."""
+        if not (message := lane.get()):
             code = self._process.wait()
-            return DeviceError(f"{self._spec}: the process that runs it ended with code {code}; measure again")
-        return pickle.loads(message)  # noqa: S301 (of our own process)
-
-    def _send(self) -> None:
-        with suppress(OSError):
-            while message := self._to_send.get():
-                self._connection.send_bytes(message)
-            self._connection.send_bytes(_STOPPED)
-
-    def _receive(self) -> None:
-        with suppress(EOFError, OSError):
-            while True:
-                self._received.put(self._connection.recv_bytes())
-        self._received.put(_STOPPED)
+            raise DeviceError(f"{self._spec}: the process that runs it ended with code {code}; measure again")
+        answer: DeviceInfo | Answer = pickle.loads(message)
+        if isinstance(answer, Exception) and "info" not in self.__dict__:
+            raise answer
+        return answer
 
 
-import time as _t
-def serve(connection: Connection, spec: str, seed: int) -> None:
-    """Open a device, and answer each batch that comes with its traces or an exception, until an empty message."""
-    try:
-        device = kinds.open_device(spec, seed=seed)
-    except Exception as error:
-        _answer(connection, error)
-        return
-    with device:
-        _answer(connection, device.info)
-        waiting: deque[Batch] = deque()
-        is_open = True
-        while is_open or waiting:
-            while is_open and (not waiting or connection.poll()):
-                if message := connection.recv_bytes():
-                    waiting.append(pickle.loads(message))  # noqa: S301 (of our own process)
-                else:
-                    is_open = False
-            batches: list[Batch] = []
-            while waiting and (not batches or sum(map(len, batches)) + len(waiting[0]) <= MERGED_WORKLOADS):
-                batches.append(waiting.popleft())
-            _b=_t.perf_counter()
-            ans = run_merged(device.run, batches)
-            global BUSY
-            BUSY += _t.perf_counter()-_b
-            for answer in ans:
-                _answer(connection, answer)
+def serve(device: Device, connection: Connection) -> None:
+    """Answer each batch that comes with its traces or an exception, until an empty message."""
+    waiting: deque[Batch] = deque()
+    is_open = True
+    while is_open or waiting:
+        while is_open and (not waiting or connection.poll()):
+            if message := connection.recv_bytes():
+                waiting.append(pickle.loads(message))
+            else:
+                is_open = False
+        batches: list[Batch] = []
+        while waiting and (not batches or sum(map(len, batches)) + len(waiting[0]) <= MERGED_WORKLOADS):
+            batches.append(waiting.popleft())
+        for answer in run_merged(device.run, batches) if batches else ():
+            _answer(connection, answer)
 
 
 def _answer(connection: Connection, answer: DeviceInfo | Answer) -> None:
@@ -151,9 +183,33 @@ def _answer(connection: Connection, answer: DeviceInfo | Answer) -> None:
     connection.send_bytes(pickle.dumps(answer, pickle.HIGHEST_PROTOCOL))
 
 
+def main(spec: str, seed: int, sockets: Sequence[int]) -> None:
+    """Open a device and serve it on a socket; one more process, with a copy of the device, for each further socket."""
+    connections = [Connection(number) for number in sockets]
+    try:
+        device = kinds.open_device(spec, seed=seed)
+    except Exception as error:
+        for connection in connections:
+            _answer(connection, error)
+        return
+    while len(connections) > 1:
+        other = connections.pop()
+        if os.fork() == 0:  # this is the new process
+            for connection in connections:
+                connection.close()
+            connections = [other]
+        else:
+            other.close()
+    with device:
+        _answer(connections[0], device.info)
+        serve(device, connections[0])
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()
+
+
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGHUP):  # the other process decides what they mean
         signal.signal(number, signal.SIG_IGN)
     with suppress(EOFError, ConnectionError):  # the other process is gone
-        serve(Connection(int(sys.argv[1])), sys.argv[2], int(sys.argv[3]))
-    print("child busy", BUSY, "cpu", _t.process_time(), file=sys.stderr)
+        main(sys.argv[1], int(sys.argv[2]), [*map(int, sys.argv[3:])])

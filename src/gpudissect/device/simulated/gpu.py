@@ -1,12 +1,10 @@
 """`SimulatedGpu`: a device with a known memory hierarchy, so that inference can be compared with the truth."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import MappingProxyType
 
 from gpudissect import __version__
-from gpudissect.child_processes import usable_cores
 from gpudissect.device.base import Device
 from gpudissect.device.simulated import precompile
 from gpudissect.device.simulated.memory import Memory, region, seeds
@@ -26,10 +24,6 @@ from gpudissect.workload.digest import digest
 DEFAULT_LIMIT = 1 << 34  # bytes of a path without a limit
 MAX_SIMULATED_ACCESSES = 1 << 26  # of a chase: half a minute
 MAX_LAP_ACCESSES = 1 << 24  # 128 MiB of offsets
-MAX_WORKERS = 4  # threads that simulate the workloads of a batch: compiled loops run at once, the rest in turn
-MAX_LINES_PER_WORKER = 1 << 22  # of caches: each worker has its own, up to some 50 MB
-
-Memories = dict[int, Memory]  # by the number of SMs with private caches
 
 
 class SimulatedGpu(Device):
@@ -81,9 +75,7 @@ class SimulatedGpu(Device):
             launch_methods=launch_methods(processor.launches) if processor else (),
         )
         self._sms = self._make_sms(processor) if processor else None
-        lines = sum(sum(cache.ways) + cache.sets for cache in hierarchy.caches.values())
-        workers = min(MAX_WORKERS, usable_cores()) if lines <= MAX_LINES_PER_WORKER else 1
-        self._memories: list[Memories] = [{} for _ in range(workers)]
+        self._memories: dict[int, Memory] = {}  # by the number of SMs with private caches
         others = {OTHER_PROCESSES: "1"} if self._noise.other_users else {}
         self._context = Context(device=name, clock_hz=hierarchy.clock_hz, sm=0, notes=others)
 
@@ -103,36 +95,9 @@ class SimulatedGpu(Device):
         return self._noise
 
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
-        """Run a batch, on all cores if it has several workloads. Raises `DeviceError` for what cannot be simulated."""
+        """Run a batch. Raises `DeviceError` for what cannot be simulated."""
         precompile.start_if_missing(batch)
-        self._stop_memories(False)
-        if min(len(batch), len(self._memories)) < 2:
-            return [self._run_one(item, self._memories[0]) for item in batch]
-        waiting = iter(enumerate(batch))  # all workers take from it
-        traces: dict[int, Trace] = {}
-
-        def work(memories: Memories) -> None:
-            for index, item in waiting:
-                traces[index] = self._run_one(item, memories)
-
-        with ThreadPoolExecutor(len(self._memories)) as workers:
-            try:
-                for ended in [workers.submit(work, memories) for memories in self._memories]:
-                    ended.result()
-            except BaseException:  # a workload failed, or Ctrl-C: nothing further is simulated
-                for _ in waiting:
-                    pass
-                self._stop_memories(True)
-                raise
-        return [traces[index] for index in range(len(batch))]
-
-    def _stop_memories(self, stopped: bool) -> None:
-        for memories in self._memories:
-            for memory in memories.copy().values():  # a worker may add one
-                memory.stopped = stopped
-
-    def _run_one(self, workload: Workload, memories: Memories) -> Trace:
-        return self._chase(workload, memories) if isinstance(workload, Chase) else self._throughput(workload)
+        return [self._chase(each) if isinstance(each, Chase) else self._throughput(each) for each in batch]
 
     def _make_sms(self, processor: Processor) -> SimulatedSms:
         facts, limits = self._info.facts, self._info.span_limits
@@ -152,7 +117,7 @@ class SimulatedGpu(Device):
         seed, _, _ = seeds(self._noise.seed, key)
         return Trace(key, self._sms.run(workload, seed), replace(self._context, sm=None))
 
-    def _chase(self, chase: Chase, memories: Memories) -> Trace:
+    def _chase(self, chase: Chase) -> Trace:
         name, sm_count, cluster_size = self._info.name, self._info.sm_count, self._hierarchy.cluster_size
         last_sm = max((prior.sm for prior in chase.before), default=0)
         if last_sm >= sm_count:
@@ -161,7 +126,7 @@ class SimulatedGpu(Device):
             raise UnsupportedWorkload(f"{name} has {sm_count} SMs: there is no SM {chase.sm}")
         if chase.path is Path.CLUSTER and chase.peer >= cluster_size:
             raise UnsupportedWorkload(f"{name} has clusters of {cluster_size} blocks: there is no rank {chase.peer}")
-        memory = self._memory(1 + last_sm, memories)
+        memory = self._memory(1 + last_sm)
         for path, order in chase.chains:
             self._check(path, order, region(chase, path), chase.accesses)
         key, route = digest(chase), self._routes[chase.path]
@@ -172,12 +137,12 @@ class SimulatedGpu(Device):
         notes = {"peer_sm": str(chase.peer), "cluster_size": str(cluster_size)}
         return Trace(key, memory.run(chase, key, route.timer, extra), replace(context, notes=notes))
 
-    def _memory(self, sms: int, memories: Memories) -> Memory:
+    def _memory(self, sms: int) -> Memory:
         """Memory with the private caches of so many SMs, made at its first use: it loads the compiler."""
-        if sms not in memories:
+        if sms not in self._memories:
             model = HierarchyModel(replace(self._hierarchy, routes=self._routes), sms=sms)
-            memories[sms] = Memory(model, self._noise)
-        return memories[sms]
+            self._memories[sms] = Memory(model, self._noise)
+        return self._memories[sms]
 
     def _check(self, path: Path, order: Order, region: int, accesses: int) -> None:
         name, limit = self._info.name, self._info.limit(path)

@@ -26,18 +26,10 @@ class Chunk:
     cycles: NDArray[np.float64]  # (n,) latencies with noise (and the timer's cost), not yet rounded by the clock
 
 
-class Stopped(Exception):
-    """A chase was given up because `Memory.stopped` was set."""
-
-
 class Memory:
-    """A simulated memory, reused for one chase after another, each of one thread.
-
-    Another thread may set `stopped`; the chase then raises `Stopped` before its next chunk.
-    """
+    """A simulated memory, reused for one chase after another, each of one thread."""
 
     def __init__(self, model: HierarchyModel, noise: Noise) -> None:
-        self.stopped = False
         self._model = model
         self._noise = noise
         self._offsets = lru_cache(maxsize=2)(_offsets)  # chases often repeat an order
@@ -77,7 +69,7 @@ class Memory:
         noise = self._noise
         settings = np.array([noise.jitter, noise.outliers, OUTLIER_MEAN, noise.drift, DRIFT_PERIOD, phase])
         draws = np.array([clock], dtype=np.uint64)
-        for first, n in self._chunks(chase.laps * chain.size):
+        for first, n in _chunks(chase.laps * chain.size):
             latencies = self._latencies[:n]
             position = self._model.walk(chase.path, chain, position, self._levels[:n], latencies, actor)
             disturb(latencies, timer, settings, draws, first)
@@ -93,16 +85,15 @@ class Memory:
     def _untimed(self, path: Path, chain: NDArray[np.int64], laps: int, actor: Actor) -> int:
         """Run untimed laps; returns the position of the next access."""
         position = 0
-        for _, n in self._chunks(laps * chain.size):
+        for _, n in _chunks(laps * chain.size):
             position = self._model.walk(path, chain, position, self._levels[:n], self._latencies[:0], actor)
         return position
 
-    def _chunks(self, total: int) -> Iterator[tuple[int, int]]:
-        """Start and length of the chunks of `total` accesses. Raises `Stopped`."""
-        for first in range(0, total, CHUNK_ACCESSES):
-            if self.stopped:
-                raise Stopped
-            yield first, min(CHUNK_ACCESSES, total - first)
+
+def _chunks(total: int) -> Iterator[tuple[int, int]]:
+    """Start and length of the chunks of `total` accesses."""
+    for first in range(0, total, CHUNK_ACCESSES):
+        yield first, min(CHUNK_ACCESSES, total - first)
 
 
 def region(chase: Chase, path: Path) -> int:

@@ -63,7 +63,7 @@ class Window:
 
 @dataclass(frozen=True)
 class _Run:
-    """One run of the kernel on its way: its parameters, and where they are. Its jobs are `at_once` windows, or fewer."""
+    """One run of the kernel on its way: its parameters, and where they are. Its jobs are those of some windows."""
 
     addresses: _Addresses
     jobs: NDArray[Any]
@@ -277,7 +277,9 @@ def _jobs(launch: ChaseLaunch, run: int, base: int, addresses: _Addresses) -> ND
             continue
         per_lap, end = chase.records // chase.laps, min(chase.records, done + launch.slots)
         count, laps = chase.order.count, chase.warmup + -(-end // per_lap)
-        if chase.timing is Timing.EACH and chase.picks is None:  # every access is a record, and the last one ends the run
+        if (
+            chase.timing is Timing.EACH and chase.picks is None
+        ):  # every access is a record, and the last one ends the run
             count, laps = chase.warmup * per_lap + end, 1
         job["start"] = ChainTable.start(addresses.chains, number)
         job["results"] = addresses.results + block * launch.result_bytes
@@ -290,6 +292,10 @@ def _jobs(launch: ChaseLaunch, run: int, base: int, addresses: _Addresses) -> ND
         if chase.bounds is not None:
             job["hit_max"], job["miss_min"], job["miss_max"] = astuple(chase.bounds)
     return jobs
+
+
+def _records_every_access(chase: Chase) -> bool:
+    return chase.timing is Timing.EACH and chase.picks is None
 
 
 def _prior(launch: ChaseLaunch, addresses: _Addresses) -> NDArray[Any]:
@@ -321,7 +327,9 @@ def _build_trace(
     records = np.concatenate([window.slots[number] for window in windows])[: chase.records]
     reports = np.array([window.reports[number] for window in windows])
     ends = np.minimum(chase.records, launch.slots * np.arange(1, 1 + len(windows)))
-    at_start = (ends % (chase.records // chase.laps) == 0) | (chase.picks is not None) | (chase.timing is not Timing.EACH)
+    at_start = (
+        (ends % (chase.records // chase.laps) == 0) | (chase.picks is not None) | (chase.timing is not Timing.EACH)
+    )
     if (reports["start"] != reports["end"])[at_start].any():
         raise KernelFailed(f"chain broken: a chase on path {chase.path} did not end where it began")
     sms = sorted(set(reports["sm"].tolist()))

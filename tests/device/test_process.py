@@ -1,0 +1,95 @@
+"""A device in processes of its own gives the traces of the same device here, and its errors."""
+
+import os
+import signal
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gpudissect.device import kinds
+from gpudissect.device.process import DeviceProcess
+from gpudissect.errors import DeviceError, UnsupportedWorkload
+from gpudissect.workload import Chase, Path, Sequential, Shuffled, Timing
+
+SPEC = "sim:gtx980"
+CHASES = [Chase(path=Path.GLOBAL, order=Shuffled(200, 128, seed), timing=Timing.EACH) for seed in range(5)]
+REFUSED = Chase(path=Path.GLOBAL, order=Sequential(8, 8), timing=Timing.LAP, sm=9999)
+LONG = Chase(path=Path.GLOBAL_L2, order=Sequential(1 << 19, 128), timing=Timing.LAP, laps=100)
+
+
+@pytest.fixture(params=[1, 3])
+def device(request):
+    with DeviceProcess(SPEC, 0, request.param) as device:
+        yield device
+
+
+def same(traces, others):
+    return len(traces) == len(others) and all(
+        one.workload == other.workload and one.context == other.context and np.array_equal(one.cycles, other.cycles)
+        for one, other in zip(traces, others, strict=True)
+    )
+
+
+def test_traces_and_info_are_those_of_the_device(device):
+    with kinds.open_device(SPEC) as here:
+        assert device.info == here.info
+        assert same(device.run(CHASES), here.run(CHASES))
+
+
+def test_answers_come_in_the_order_of_the_batches_and_an_error_is_that_of_its_own(device):
+    queue, batches = device.queue(), [CHASES[:2], [CHASES[2], REFUSED], CHASES[3:], []]
+    for batch in batches:
+        queue.submit(batch)
+    with kinds.open_device(SPEC) as here:
+        assert same(queue.collect(), here.run(batches[0]))
+        with pytest.raises(UnsupportedWorkload, match="9999"):
+            queue.collect()
+        assert same(queue.collect(), here.run(batches[2]))
+    assert queue.collect() == []
+
+
+def test_what_cannot_be_opened_raises_when_its_info_is_read():
+    with DeviceProcess("sim:nothing", 0) as device, pytest.raises(DeviceError, match="unknown device"):
+        device.info  # noqa: B018
+
+
+def test_errors_of_libraries_arrive_as_errors_of_the_device(device):
+    device.submit([SimpleNamespace(_held_digest="no workload")])
+    with pytest.raises(DeviceError, match="AttributeError: "):
+        device.collect()
+
+
+def test_a_process_that_is_killed_is_an_error_of_the_device():
+    with DeviceProcess(SPEC, 0) as device:
+        device.submit([LONG])
+        os.kill(device._process.pid, signal.SIGKILL)
+        for _ in range(2):
+            with pytest.raises(DeviceError, match=f"{SPEC}.* code -9"):
+                device.collect()
+
+
+def test_closing_ends_processes_that_measure(device):
+    for _ in range(4):
+        device.submit([LONG])
+    begin = time.monotonic()
+    device.close()
+    device.close()
+    assert time.monotonic() - begin < 5
+
+
+def test_a_process_started_ahead_is_taken_once_and_ended_if_it_is_not():
+    with kinds.started_ahead(SPEC, 3):
+        (ahead,) = kinds._started_ahead.values()
+        with kinds.open_apart(SPEC, seed=3) as device, kinds.open_apart(SPEC, seed=3) as other:
+            assert device is ahead is not other
+    with kinds.started_ahead(SPEC, 3):
+        (ahead,) = kinds._started_ahead.values()
+    assert ahead._process.poll() is not None and not kinds._started_ahead
+
+
+@pytest.mark.parametrize("spec", [None, "cuda:all", "rec:folder", "nonsense"])
+def test_what_has_no_process_is_not_started_ahead(spec):
+    with kinds.started_ahead(spec, 0):
+        assert not kinds._started_ahead

@@ -1,0 +1,38 @@
+"""A simulated GPU compiles its loops in two processes."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gpudissect.device.simulated import precompile
+from gpudissect.simulation.cache import compiled
+from gpudissect.workload import Chase, Instruction, Mix, Path, Shuffled, Step, Timing
+
+CHASE = Chase(path=Path.GLOBAL, order=Shuffled(200, 128, 1), timing=Timing.EACH)
+
+
+MIX = Mix(body=(Step(Instruction.FFMA, 1),), warps=1, block_size=32, iterations=1)
+
+
+@pytest.mark.parametrize(
+    ("batch", "missing", "count"), [([CHASE, MIX], True, 1), ([CHASE, MIX], False, 0), ([MIX] * 2, True, 0)]
+)
+def test_a_second_process_compiles_if_both_loops_are_needed(monkeypatch, batch, missing, count):
+    started, elsewhere = [], []
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr(compiled, "is_missing", lambda function: missing)
+    monkeypatch.setattr(compiled, "compile_elsewhere", lambda function, process: elsewhere.append(function))
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **options: started.append(command))
+    precompile.start_if_missing(batch)
+    assert len(started) == len(elsewhere) == count
+    assert all(command[-1] == precompile.CODE for command in started)
+
+
+def test_the_second_process_stores_the_loop(monkeypatch, tmp_path):
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o700)
+    command = [sys.executable, "-P", "-c", precompile.CODE]
+    subprocess.run(command, env={**os.environ, "NUMBA_CACHE_DIR": str(folder)}, check=True)
+    assert [path.name.partition("-")[0] for path in folder.iterdir()] == ["_engine.simulate"]
