@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from gpudissect.device.cuda.precompile import survey_codes
 from gpudissect.errors import DeviceError, KernelFailed, OutOfMemory, UnsupportedWorkload, UsageError
 from gpudissect.workload import Launch, LaunchMethod, Path, Sequential, Transfer
 from gpudissect.workload.digest import digest
@@ -105,3 +106,13 @@ def test_exit_codes_tell_workloads_from_devices():
     errors = (UsageError, UnsupportedWorkload, OutOfMemory, DeviceError)
     assert [error.exit_code for error in errors] == [2, 2, 2, 3]
     assert issubclass(OutOfMemory, UnsupportedWorkload) and issubclass(UnsupportedWorkload, DeviceError)
+
+
+def test_a_gpu_loads_the_kernels_of_a_survey_that_are_compiled():
+    context = FakeContext()
+    gpu = fake_gpu(context)
+    while gpu.prepare():
+        pass
+    assert context.loaded == [code for code in survey_codes() if len(code) == 2] != []
+    gpu.close()
+    assert not gpu.prepare()

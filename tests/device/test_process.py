@@ -1,6 +1,7 @@
 """A device in processes of its own gives the traces of the same device here, and its errors."""
 
 import os
+import pickle
 import signal
 import time
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from gpudissect.device import kinds
-from gpudissect.device.process import DeviceProcess
+from gpudissect.device.process import DeviceProcess, serve
 from gpudissect.errors import DeviceError, UnsupportedWorkload
 from gpudissect.workload import Chase, Path, Sequential, Shuffled, Timing
 
@@ -93,3 +94,34 @@ def test_a_process_started_ahead_is_taken_once_and_ended_if_it_is_not():
 def test_what_has_no_process_is_not_started_ahead(spec):
     with kinds.started_ahead(spec, 0):
         assert not kinds._started_ahead
+
+
+class Preparing:
+    """A device with three things to prepare, and as many connections and messages as a test needs."""
+
+    def __init__(self, messages):
+        self.messages, self.log, self.parts = messages, [], 3
+
+    def poll(self):
+        return self.parts < 2  # the first message comes when two parts are prepared
+
+    def recv_bytes(self):
+        return self.messages.pop(0)
+
+    def send_bytes(self, message):
+        self.log.append("answer")
+
+    def prepare(self):
+        self.parts -= 1
+        self.log.append("prepare" if self.parts >= 0 else "nothing left")
+        return self.parts >= 0
+
+    def run(self, batch):
+        self.log.append(f"run {len(batch)}")
+        return []
+
+
+def test_a_device_prepares_while_no_batch_comes():
+    device = Preparing([pickle.dumps([]), b""])
+    serve(device, device)
+    assert device.log == ["prepare", "prepare", "run 0", "answer"]

@@ -86,7 +86,7 @@ class FakeContext:
         self.properties = SimpleNamespace(**PROPERTIES)
         self.capability = (9, 0)
         self.max_shared_bytes = SHARED_PER_SM - SHARED_RESERVED
-        self.compiler = SimpleNamespace(version="0.0", arch="sm_00", folder=None)
+        self.compiler = SimpleNamespace(version="0.0", arch="sm_00", folder=None, has=lambda *code: len(code) == 2)
         self.driver = FakePeers(self)
         self.memory = np.zeros(size, np.uint8)  # the system allocates pages only where something is written
         self.results = 0
@@ -97,6 +97,7 @@ class FakeContext:
         self.threads = []
         self.prior = []
         self.kernels = {}
+        self.loaded = []
         self.tamper = None
         self.sms = lambda block: block
         self.lost = self.has_timed_out = False
@@ -132,6 +133,9 @@ class FakeContext:
 
     def kernel(self, source, name, *macros):
         return self.kernels.setdefault((source, name, *macros), FakeKernel(name, macros))
+
+    def load(self, *code):
+        self.loaded.append(code)
 
     def symbol(self, name, source, *macros):
         assert name == "bank"

@@ -35,6 +35,10 @@ class Device(Protocol):
         """A new queue of batches. By default they run in this process, when their traces are needed."""
         return Merged(self.run)
 
+    def prepare(self) -> bool:
+        """Do a small part of what may be needed later, while there is no batch; whether it did anything."""
+        return False
+
     def close(self) -> None:
         """Release what the device holds; may be called twice. By default there is nothing to release."""
         return

@@ -161,11 +161,16 @@ class DeviceProcess(Device, BatchQueue):
 
 
 def serve(device: Device, connection: Connection) -> None:
-    """Answer each batch that comes with its traces or an exception, until an empty message."""
+    """Answer each batch that comes with its traces or an exception, until an empty message.
+
+    While none comes, the device prepares for later ones.
+    """
     waiting: deque[Batch] = deque()
     is_open = True
     while is_open or waiting:
         while is_open and (not waiting or connection.poll()):
+            if not connection.poll() and device.prepare():
+                continue
             if message := connection.recv_bytes():
                 waiting.append(pickle.loads(message))
             else:

@@ -173,7 +173,7 @@ class CudaContext:
         """A kernel of ``kernels/<source>`` compiled with these macros. Raises `KernelFailed`."""
         key = (source, name, *macros)
         if key not in self._kernels:
-            module = self._module(source, *macros)
+            module = self.load(source, *macros)
             try:
                 self._kernels[key] = Kernel(self, name, module.get_kernel(name))
             except Exception as error:
@@ -184,23 +184,27 @@ class CudaContext:
         """Address of a global or constant variable of ``kernels/<source>`` compiled with these macros."""
         key = (name, source, *macros)
         if key not in self._symbols:
-            library = self.driver.CUlibrary(int(self._module(source, *macros).handle))
+            library = self.driver.CUlibrary(int(self.load(source, *macros).handle))
             self._finish_queued()
             status, address, _ = self.driver.cuLibraryGetGlobal(library, name.encode())
             self.check(status, f"no variable {name} in the machine code", KernelFailed)
             self._symbols[key] = int(address)
         return self._symbols[key]
 
-    def _module(self, *code: str) -> Any:
+    def load(self, *code: str) -> Any:
+        """The machine code of a source with macros, loaded. Raises `KernelFailed`."""
         from cuda.core import ObjectCode
 
         if code not in self._modules:
             cubin = self.compiler.cubin(*code)
             self._finish_queued()
             try:
-                self._modules[code] = ObjectCode.from_cubin(cubin)
+                self._modules[code] = module = ObjectCode.from_cubin(cubin)
+                library = self.driver.CUlibrary(int(module.handle))
             except Exception as error:
                 raise KernelFailed(f"machine code did not load: {error}") from error
+            status, _ = self.driver.cuLibraryGetModule(library)  # or the driver loads it at the first launch
+            self.check(status, "machine code did not load", KernelFailed)
         return self._modules[code]
 
     def launch(

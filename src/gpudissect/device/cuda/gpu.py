@@ -27,7 +27,7 @@ from gpudissect.device.cuda.links import MAX_PEER_BYTES, Arenas, host_limit
 from gpudissect.device.cuda.memory import Arena
 from gpudissect.device.cuda.mix.body import supported_instructions
 from gpudissect.device.cuda.mix.runner import MixRunner
-from gpudissect.device.cuda.precompile import Precompiler, codes_of
+from gpudissect.device.cuda.precompile import Precompiler, codes_of, survey_codes
 from gpudissect.device.cuda.stream.backends import BACKENDS
 from gpudissect.device.cuda.stream.runner import StreamRunner
 from gpudissect.device_info import DeviceInfo, Origin
@@ -60,6 +60,7 @@ class CudaGpu(Device):
         texture = min(usable, properties.maximum_texture1d_linear_width * _TEXEL_BYTES)
 
         self._precompiler = Precompiler(context.compiler)
+        self._to_load = (code for code in survey_codes() if context.compiler.has(*code))
         buffers = self._buffers = LaunchBuffers(context)
         host, peers = host_limit(), context.peers()
         arenas = self._arenas = Arenas(Arena(context, usable), context, host, peers)
@@ -148,6 +149,16 @@ class CudaGpu(Device):
                 results = self._run_checked(runner.run, [batch[index] for index in some])
                 traces |= self._with_conditions(dict(zip(some, results, strict=True)))
         return [traces[index] for index in range(len(batch))]
+
+    def prepare(self) -> bool:
+        """Load the next kernel of a survey that is compiled: later, the GPU would have to wait for it."""
+        code = next(self._to_load, None)
+        if code is None or self._closed or self._broken:
+            return False
+        self._context.activate()
+        with suppress(KernelFailed):  # whoever needs it reports it
+            self._context.load(*code)
+        return True
 
     def _runner(self, workload: Workload) -> Runner | None:
         """The runner of a workload that runs alone; None for what the plan of chases combines, or refuses."""

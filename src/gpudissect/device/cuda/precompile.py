@@ -80,8 +80,7 @@ class Precompiler:
         if self._is_survey:
             return ()
         self._is_survey = True
-        listed = map(tuple, json.loads(SURVEY.read_text(encoding="utf-8")))
-        return tuple(code for code in listed if not self._compiler.has(*code))
+        return tuple(code for code in survey_codes() if not self._compiler.has(*code))
 
     def _work(self) -> None:
         """Let a process compile one kernel after the other until none is left."""
@@ -122,6 +121,11 @@ def _start(arch: str, folder: FilePath) -> subprocess.Popen[str]:
     command = [sys.executable, "-P", "-m", __name__, arch, str(folder)]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+
+
+def survey_codes() -> list[Code]:
+    """What the kernels of `SURVEY` are compiled of, in the order of their use."""
+    return [tuple(code) for code in json.loads(SURVEY.read_text(encoding="utf-8"))]
 
 
 def codes_of(batch: Iterable[Workload], capability: tuple[int, int]) -> Iterator[Code]:
