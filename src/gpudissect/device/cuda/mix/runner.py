@@ -70,7 +70,7 @@ class _Queued:
 
 @dataclass(eq=False)
 class _Flight:
-    """Mixes that are awaited together: the results of all are copied at once."""
+    """Mixes that are awaited together: the results of all are copied at once, and the clock is measured behind them."""
 
     memory: ResultMemory
     address: int  # of their results on the GPU
@@ -130,10 +130,11 @@ class MixRunner:
             body, grid = build_body(mix, self.context.capability), self._grid(mix)
             warps = grid.blocks * mix.block_size // WARP_SIZE
             sizes = (GRID_BARRIER.itemsize, warps * MIX_REPORT.itemsize, *[SAMPLES.itemsize] * bool(mix.sampled))
-            if flight is not None and (flight.used + sum(sizes) > flight.room or len(flight.mixes) == _MIXES_AT_ONCE):
+            needed = sum(sizes) + _ALIGNMENT + GRID_BARRIER.itemsize  # behind the last mix is the clock
+            if flight is not None and (flight.used + needed > flight.room or len(flight.mixes) == _MIXES_AT_ONCE):
                 self._send(flight)
                 flight = None
-            flight = flight or self._open(sum(sizes))
+            flight = flight or self._open(needed)
             self._queue(flight, _Queued(number, mix, grid, sizes, attempts, flight.used), body)
         if flight is not None:
             self._send(flight)
@@ -167,7 +168,10 @@ class MixRunner:
         return attempts
 
     def _send(self, flight: _Flight) -> None:
-        """Let the results be copied once all has run; conclude the mixes before."""
+        """Let the clock be measured and the results copied once all has run; conclude the mixes before."""
+        clock = self.context.kernel("mix_links.cu", "measure_clock", f"WIDTH={flight.mixes[-1].mix.width}")
+        self.context.launch(clock, (1, 1), 1, 0, flight.address + flight.used, _CLOCK_CYCLES)
+        flight.used += GRID_BARRIER.itemsize
         flight.host = flight.memory.host.reserve(flight.used)
         self.context.copy_to_host(flight.host, flight.address, flight.used)
         flight.end = self.context.mark()
@@ -179,13 +183,14 @@ class MixRunner:
         """Wait for mixes; their traces."""
         self.context.wait_for(flight.end, 2 * flight.timeout)
         content = flight.memory.host.content(flight.host, flight.used)
+        measured = content[-GRID_BARRIER.itemsize :].view(GRID_BARRIER)
+        clock_hz = clock_rate(measured["cycles"], measured["ns"])
         for each in flight.mixes:
-            self._conclude(each, content[each.offset : each.offset + sum(each.sizes)])
+            self._conclude(each, content[each.offset : each.offset + sum(each.sizes)], clock_hz)
 
-    def _conclude(self, each: _Queued, content: NDArray[np.uint8]) -> None:
+    def _conclude(self, each: _Queued, content: NDArray[np.uint8], clock_hz: float | None) -> None:
         """The trace of a mix; or note that it failed, up to a limit. Raises `DeviceError` after that."""
         behind_barrier, behind_reports = each.sizes[0], sum(each.sizes[:2])
-        barrier = content[:behind_barrier].view(GRID_BARRIER)
         reports = content[behind_barrier:behind_reports].view(MIX_REPORT)
         mix, grid, ran = each.mix, each.grid, reports["end"] > 0
         warps = reports if ran.all() else reports.view(_WHOLE_REPORT)[ran].view(MIX_REPORT)
@@ -207,7 +212,7 @@ class MixRunner:
         all_at_once = "yes" if _all_at_once(begin[:first], end[:first], sm[:first]) else "no"
         context = Context(
             device=self.context.device.name,
-            clock_hz=clock_rate(barrier["cycles"], barrier["ns"]),
+            clock_hz=clock_hz,
             sm=int(sm[0]) if grid.sms == 1 else None,
             notes={"shared_bytes": str(each.attempts[0][0]), "all_at_once": all_at_once},
         )
@@ -265,7 +270,7 @@ class MixRunner:
         return self._links[1]
 
     def _launch(self, queued: _Queued, body: Body, kernel: Kernel, operands: Operands, buffer: int) -> None:
-        """Queue the kernel, and another one that measures the clock; its results come to stand in zeros at `buffer`."""
+        """Queue the kernel; its results come to stand in zeros at `buffer`."""
         mix, grid, sizes = queued.mix, queued.grid, queued.sizes
         shared, carveout = queued.attempts[0]
         kernel.configure(shared=shared, carveout=carveout)
@@ -299,8 +304,6 @@ class MixRunner:
             step = grid.sms * mix.warps * mix.ilp if mix.access is Access.STREAMING else 1
             self._position = (self._position + loads * step) % operands.count
         self.context.launch(kernel, (grid.blocks, 1), mix.block_size, shared, *arguments.values())
-        clock = self.context.kernel("mix_links.cu", "measure_clock", f"WIDTH={mix.width}")
-        self.context.launch(clock, (1, 1), 1, 0, buffer, _CLOCK_CYCLES)
 
 
 def _wrong_shares(mix: Mix, grid: Grid, sm: Array, first: int) -> str | None:
