@@ -61,7 +61,7 @@ def test_signals_after_the_last_measurement_cost_no_result(moment, tmp_path, mon
 def test_more_signals_after_the_first_cost_nothing_that_was_measured(moment, tmp_path, monkeypatch, capsys):
     before(monkeypatch, Drive, moment, lambda: interrupt(2))
     batches = []
-    before(monkeypatch, Drive, "_run_batch", lambda: batches.append(0) or (len(batches) == 4 and interrupt()))
+    before(monkeypatch, Drive, "_collect", lambda: batches.append(0) or (len(batches) == 4 and interrupt()))
     path = tmp_path / "r.json"
     assert main(["hide", "-d", "sim:gtx980", "--access", "rsq", "-o", str(path)]) == 130
     result = json.loads(path.read_text())

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gpudissect.trace import rebuild
 from gpudissect.workload import Instruction, LaunchMethod, Path
 
 
@@ -64,8 +63,6 @@ class DeviceInfo:
     launch_methods: tuple[LaunchMethod, ...] = ()
     recorded_origin: Origin | None = None
     catalogue: str | None = None
-
-    __reduce__ = rebuild
 
     def limit(self, path: Path) -> int:
         """Bytes that one chase may span on `path`; 0 if the device lacks it."""

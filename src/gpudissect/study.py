@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from gpudissect.device import kinds
 from gpudissect.device.base import MAX_KEPT_BYTES, Keeper, WithoutHost
+from gpudissect.device.process import open_apart
 from gpudissect.device.recording.device import Recorder
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError, GpudissectError, RecordingError, UsageError, unknown_name
@@ -224,7 +225,7 @@ def run_study(
     error: UsageError | None = None
     with uninterrupted(), ExitStack() as stack:
         with interruptible():
-            device = opened = stack.enter_context(kinds.open_apart(spec, seed=request.seed or 0))
+            device = opened = stack.enter_context(open_apart(spec, seed=request.seed or 0))
         options = request.options(getattr(device, "options", {}))
         if request.hiding and not device.info.instructions:
             raise DeviceError(f"{device.info.name} runs no mixes of instructions: latency hiding cannot be measured")

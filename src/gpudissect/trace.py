@@ -21,7 +21,7 @@ TOTALS = ("sm", "warps", "span", "duration", "pace", "full_cycles", "full_warps"
 OTHER_PROCESSES = "other_processes"  # note of a context: how many use the GPU too
 
 
-def rebuild(record: object) -> tuple[type, tuple[object, ...]]:
+def _rebuild(record: object) -> tuple[type, tuple[object, ...]]:
     """How to make a record again, for pickle: read-only mappings as dicts."""
     values = (getattr(record, field.name) for field in fields(record))  # type: ignore[arg-type]
     return type(record), tuple(dict(each) if isinstance(each, Mapping) else each for each in values)
@@ -48,7 +48,7 @@ class Context:
     def __post_init__(self) -> None:
         object.__setattr__(self, "notes", MappingProxyType(dict(self.notes)))
 
-    __reduce__ = rebuild
+    __reduce__ = _rebuild
 
 
 class _Arrays(Mapping[str, Array]):

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gpudissect.device import kinds
+from gpudissect.device import kinds, process
 from gpudissect.device.process import DeviceProcess, serve
 from gpudissect.errors import DeviceError, UnsupportedWorkload
 from gpudissect.workload import Chase, Path, Sequential, Shuffled, Timing
@@ -81,19 +81,19 @@ def test_closing_ends_processes_that_measure(device):
 
 
 def test_a_process_started_ahead_is_taken_once_and_ended_if_it_is_not():
-    with kinds.started_ahead(SPEC, 3):
-        (ahead,) = kinds._started_ahead.values()
-        with kinds.open_apart(SPEC, seed=3) as device, kinds.open_apart(SPEC, seed=3) as other:
+    with process.started_ahead(SPEC, 3):
+        (ahead,) = process._started_ahead.values()
+        with process.open_apart(SPEC, seed=3) as device, process.open_apart(SPEC, seed=3) as other:
             assert device is ahead is not other
-    with kinds.started_ahead(SPEC, 3):
-        (ahead,) = kinds._started_ahead.values()
-    assert ahead._process.poll() is not None and not kinds._started_ahead
+    with process.started_ahead(SPEC, 3):
+        (ahead,) = process._started_ahead.values()
+    assert ahead._process.poll() is not None and not process._started_ahead
 
 
 @pytest.mark.parametrize("spec", [None, "cuda:all", "rec:folder", "nonsense"])
 def test_what_has_no_process_is_not_started_ahead(spec):
-    with kinds.started_ahead(spec, 0):
-        assert not kinds._started_ahead
+    with process.started_ahead(spec, 0):
+        assert not process._started_ahead
 
 
 class Preparing:

@@ -102,7 +102,7 @@ def discover(
     folder for each GPU.
     Ctrl-C keeps what was measured. Exit codes: 0 done, 4 done in part, 130 interrupted.
     """
-    from gpudissect.device.kinds import started_ahead
+    from gpudissect.device.process import started_ahead
 
     with started_ahead(device, seed or 0):
         from gpudissect.study import Request, check_elements, check_methods
@@ -187,7 +187,7 @@ def hide(
     them. Ctrl-C keeps what was measured: the quick grid comes first. Exit codes: 0 done, 4 done in part, 130
     interrupted.
     """
-    from gpudissect.device.kinds import started_ahead
+    from gpudissect.device.process import started_ahead
 
     with started_ahead(device, 0):
         from gpudissect.study import Request, hiding_elements

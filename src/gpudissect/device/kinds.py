@@ -6,16 +6,12 @@ Drivers and simulators are imported when a device that needs them is opened.
 from __future__ import annotations
 
 import math
-import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import index
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-from gpudissect.child_processes import usable_cores
 from gpudissect.errors import CatalogueError, DeviceError, RecordingError, UsageError, suggest
 from gpudissect.units import as_text
 
@@ -26,7 +22,6 @@ if TYPE_CHECKING:
 DEFAULT_SIMULATED = "sim:gtx980"
 RANDOM, UNTUNED = "random", "untuned"
 """Names of simulated GPUs that are generated from their seed; see `random_gpu` and `untuned_gpu`."""
-MAX_SIMULATORS = 4  # processes that simulate one GPU: each has its caches, up to some 100 MB
 _NOISE_OPTIONS = ("jitter", "outliers", "drift")
 
 
@@ -86,43 +81,6 @@ def open_device(spec: str | None = None, *, seed: int = 0) -> Device:
     if kind not in KINDS or not name:
         raise _unknown_device(specs[0])
     return KINDS[kind].open(name, seed)
-
-
-def open_apart(spec: str, *, seed: int = 0) -> Device:
-    """Open one device as `open_device` does; one that measures or simulates, in a process of its own.
-
-    What cannot be opened there raises its error when the device's `info` is read.
-    """
-    if (ahead := _started_ahead.pop((spec, seed), None)) is not None:
-        return ahead
-    return _start(spec, check_seed(seed)) if _runs_apart(spec) else open_device(spec, seed=seed)
-
-
-@contextmanager
-def started_ahead(spec: str | None, seed: int) -> Iterator[None]:
-    """Let the process of a device start, for `open_apart` in the block, before what it needs there is imported."""
-    if spec is not None and _runs_apart(spec):
-        _started_ahead[spec, seed] = _start(spec, seed)
-    try:
-        yield
-    finally:
-        for device in _started_ahead.values():
-            device.close()
-        _started_ahead.clear()
-
-
-_started_ahead: dict[tuple[str, int], Device] = {}
-
-
-def _runs_apart(spec: str) -> bool:
-    kind, _, name = spec.partition(":")
-    return kind in ("cuda", "sim") and name != "all" and os.name == "posix" and bool(sys.executable)
-
-
-def _start(spec: str, seed: int) -> Device:
-    from gpudissect.device.process import DeviceProcess
-
-    return DeviceProcess(spec, seed, min(MAX_SIMULATORS, usable_cores()) if spec.startswith("sim:") else 1)
 
 
 def check_seed(seed: object) -> int:

@@ -1,5 +1,7 @@
 """`DeviceProcess`: a device in processes of its own, which measure while this one infers and prepares.
 
+`open_apart` opens one.
+
 Run as a module it is one of them: ``python -P -m gpudissect.device.process SPEC SEED SOCKET...``.
 """
 
@@ -10,14 +12,14 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Thread
 
-from gpudissect.child_processes import end, start
+from gpudissect.child_processes import end, start, usable_cores
 from gpudissect.device import kinds
 from gpudissect.device.base import Device
 from gpudissect.device.queue import Answer, Batch, BatchQueue, run_merged
@@ -29,6 +31,7 @@ from gpudissect.workload.digest import digest
 
 CLOSING_S = 20.0  # processes that take longer to release the device are killed
 MERGED_WORKLOADS = 256  # batches run as one up to so many: their traces are needed to prepare the next ones
+MAX_SIMULATORS = 4  # processes that simulate one GPU: each has its caches, up to some 100 MB
 _END = b""
 
 
@@ -158,6 +161,41 @@ class DeviceProcess(Device, BatchQueue):
         if isinstance(answer, Exception) and "info" not in self.__dict__:
             raise answer
         return answer
+
+
+def open_apart(spec: str, *, seed: int = 0) -> Device:
+    """Open one device as `open_device` does; one that measures or simulates, in processes of its own.
+
+    What cannot be opened there raises its error when the device's `info` is read.
+    """
+    if (ahead := _started_ahead.pop((spec, seed), None)) is not None:
+        return ahead
+    return _start(spec, kinds.check_seed(seed)) if _runs_apart(spec) else kinds.open_device(spec, seed=seed)
+
+
+@contextmanager
+def started_ahead(spec: str | None, seed: int) -> Iterator[None]:
+    """Let the processes of a device start, for `open_apart` in the block, before what it needs there is imported."""
+    if spec is not None and _runs_apart(spec):
+        _started_ahead[spec, seed] = _start(spec, seed)
+    try:
+        yield
+    finally:
+        for device in _started_ahead.values():
+            device.close()
+        _started_ahead.clear()
+
+
+_started_ahead: dict[tuple[str, int], DeviceProcess] = {}
+
+
+def _runs_apart(spec: str) -> bool:
+    kind, _, name = spec.partition(":")
+    return kind in ("cuda", "sim") and name != "all" and os.name == "posix" and bool(sys.executable)
+
+
+def _start(spec: str, seed: int) -> DeviceProcess:
+    return DeviceProcess(spec, seed, min(MAX_SIMULATORS, usable_cores()) if spec.startswith("sim:") else 1)
 
 
 def serve(device: Device, connection: Connection) -> None:

@@ -104,14 +104,14 @@ class CudaGpu(Device):
             name=context.device.name,
             origin=Origin.MEASURED,
             sm_count=properties.multiprocessor_count,
-            span_limits=MappingProxyType(spans),
-            unsupported=MappingProxyType(unsupported),
+            span_limits=spans,
+            unsupported=unsupported,
             streams=tuple(path for path in BACKENDS if path in spans),
             instructions=supported_instructions(context.capability),
             launch_methods=tuple(LaunchMethod),
-            facts=MappingProxyType(driver_facts(context, nvml, clusters) | _peer_facts(peers)),
-            environment=MappingProxyType(environment(context, nvml)),
-            provenance=MappingProxyType(provenance(context, nvml)),
+            facts=driver_facts(context, nvml, clusters) | _peer_facts(peers),
+            environment=environment(context, nvml),
+            provenance=provenance(context, nvml),
         )
 
     @classmethod
