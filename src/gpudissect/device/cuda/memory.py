@@ -1,6 +1,7 @@
 """Device memory: aligned regions in one growing allocation, buffers of a launch, and memory that the driver clears."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ MAX_ALIGNMENT = 32 * MIB
 carries no bit of an offset into another, and an index function gives the same sets but for their numbering. It is also
 what an entry of the H200's TLBs translates."""
 _GRANULE = 64 * MIB
+_MIN_HOST_BYTES = 8 * MIB  # locking memory takes time, and the GPU must be idle then: most launches need no more
 _CLEARING_S = 4e-3
 _CLEARING_S_PER_BYTE = 4.5e-3 / GIB
 """Seconds to clear what is freed at once, and for each byte of it: about 1.5 times what an H200 takes."""
@@ -50,8 +52,13 @@ class ResultAllocator(Allocator, HostAllocator, Protocol):
     """Both."""
 
 
-def place(sizes: Iterable[int]) -> tuple[list[int], int]:
+def place(sizes: Iterable[int]) -> tuple[Sequence[int], int]:
     """Offsets of disjoint aligned regions of these sizes (bytes), and the bytes they need in all."""
+    return _place(tuple(sizes))
+
+
+@lru_cache(maxsize=64)  # a launch is planned, then placed
+def _place(sizes: tuple[int, ...]) -> tuple[Sequence[int], int]:
     offsets: list[int] = []
     end = 0
     for size in sizes:
@@ -59,7 +66,7 @@ def place(sizes: Iterable[int]) -> tuple[list[int], int]:
         start = -(-end // alignment) * alignment
         offsets.append(start)
         end = start + -(-max(size, 1) // MIN_ALIGNMENT) * MIN_ALIGNMENT
-    return offsets, end
+    return tuple(offsets), end
 
 
 class Arena:
@@ -104,12 +111,13 @@ class Arena:
 
 
 class HostBuffer:
-    """Page-locked memory of the host, which kernels write to; it grows on demand."""
+    """Page-locked memory of the host, which kernels write to: some from the start, more on demand."""
 
     def __init__(self, allocator: HostAllocator) -> None:
         self._allocator = allocator
         self._address = 0
         self._size = 0
+        self.reserve(_MIN_HOST_BYTES)
 
     def reserve(self, size: int) -> int:
         """Address of at least `size` bytes, the same on the host and on the GPU. Growing loses the content."""

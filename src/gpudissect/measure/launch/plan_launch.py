@@ -180,7 +180,7 @@ def _estimate(
     return found("launch", attribute, value, low, high, TIMED, method, evidence, caveats)
 
 
-_experiment = partial(Experiment, element="launch", quick=True)
+_experiment = partial(Experiment, element="launch")
 EXPERIMENTS = (
     _experiment(Key("launch.block"), replacement_plan, ("block_replacement",)),
     Experiment(Key("stores.launch"), store_plan, ("store_wait",)),
