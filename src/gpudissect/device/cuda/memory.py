@@ -18,6 +18,7 @@ MAX_ALIGNMENT = 32 * MIB
 carries no bit of an offset into another, and an index function gives the same sets but for their numbering. It is also
 what an entry of the H200's TLBs translates."""
 _GRANULE = 64 * MIB
+_ALL_SHARE = 15 / 16  # of the limit, from which an arena takes all of it
 _MIN_HOST_BYTES = 8 * MIB  # locking memory takes time, and the GPU must be idle then: most launches need no more
 _CLEARING_S = 4e-3
 _CLEARING_S_PER_BYTE = 4.5e-3 / GIB
@@ -92,8 +93,9 @@ class Arena:
             raise OutOfMemory(
                 f"the workload needs {needed} of memory, {limit} may be used: ask for a smaller footprint"
             )
-        # Once it has its final size it is not allocated again: on an H200 that takes 0.4 s.
-        capacity = self._limit if 2 * size > self._limit else max(-(-size // _GRANULE) * _GRANULE, 2 * self.size)
+        capacity = min(max(-(-size // _GRANULE) * _GRANULE, 2 * self.size), max(self._limit, size))
+        if size > _ALL_SHARE * self._limit:  # all: to allocate the memory of an H200 again takes 0.4 s
+            capacity = self._limit
         self.release()
         try:
             self._address = self._allocator.allocate(capacity + MAX_ALIGNMENT)
