@@ -1,14 +1,17 @@
 """What an L2 fetches ahead of a run of misses, on simulated GPUs with a known prefetcher or none."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpudissect.device.base import Device
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
 from gpudissect.measure.cache.infer_level import Absence, Levels
 from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Prefetch, Route, Scope, Tlb
+from gpudissect.trace import Trace
 from gpudissect.workload import Path
 from tests.support.driving import estimates
 from tests.support.geometries import LRU, MODULO
@@ -22,7 +25,25 @@ class Translations:
     page_size = PAGE
 
 
-def prefetch(prefetcher, levels_of_l2=None, noise=Noise(seed=1)):  # noqa: B008
+class Leftovers(Device):
+    """Another device whose flushes leave a share of all lines."""
+
+    def __init__(self, device, share):
+        self.device, self.share, self.rng = device, share, np.random.default_rng(5)
+
+    @property
+    def info(self):
+        return self.device.info
+
+    def run(self, batch):
+        def changed(trace):
+            left = self.rng.random(trace.cycles.size) < self.share
+            return Trace(trace.workload, {**trace.arrays, "cycles": np.where(left, HIT, trace.cycles)}, trace.context)
+
+        return [changed(trace) for trace in self.device.run(batch)]
+
+
+def prefetch(prefetcher, levels_of_l2=None, noise=Noise(seed=1), leftovers=0.0):  # noqa: B008
     l2 = Cache((16,) * (CAPACITY // LINE // 16), LINE, LINE, MODULO, LRU, scope=Scope.GPU)
     routes = {Path.GLOBAL_L2: Route(("l2",), (HIT,), MISS)}
     tlbs = (Tlb((64,), PAGE, MODULO, LRU, penalty=60.0),)
@@ -34,7 +55,7 @@ def prefetch(prefetcher, levels_of_l2=None, noise=Noise(seed=1)):  # noqa: B008
         "capacity.l2": CAPACITY,
     }
     device = SimulatedGpu(gpu, spec="sim:test", name="test", noise=noise)
-    return estimates(device, ["prefetch.l2"], known=known)
+    return estimates(Leftovers(device, leftovers) if leftovers else device, ["prefetch.l2"], known=known)
 
 
 @settings(max_examples=25, deadline=None)
@@ -57,6 +78,13 @@ def test_without_a_prefetcher_there_is_none(outliers):
     found = prefetch(None, noise=Noise(seed=3, outliers=outliers))
     assert (found[REACH].value, found[REACH].low, found[REACH].high) == (0, 0, 0)
     assert found[RUN].status is Status.NOT_FOUND and "32 misses" in found[REACH].caveats[0]
+
+
+def test_lines_that_a_flush_leaves_are_not_fetched_ahead():
+    for prefetcher in (None, Prefetch("l2", 8 * LINE, 2)):
+        found = prefetch(prefetcher, leftovers=0.15)
+        assert found[REACH].value == (8 * LINE if prefetcher else 0)
+        assert found[RUN].value == (3 if prefetcher else None)
 
 
 def test_a_reach_beyond_the_page_is_a_lower_bound():

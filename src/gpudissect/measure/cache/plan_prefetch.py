@@ -43,7 +43,12 @@ def prefetch_plan(bench: Bench, known: Known) -> Plan:
     columns = {"distance": tuple(distances)} | {f"run of {run}": row for run, row in zip(runs, rows, strict=True)}
     series = (Series("l2", "present above a run of misses", columns, {"distance": "B"}, evidence),)
     make = partial(found, "l2", confidence=EXACT, method="accesses above a run of cold misses", evidence=evidence)
-    first = next((i for i, row in enumerate(rows) if row[0]), None)
+    first = None
+    for i in [i for i, row in enumerate(rows) if row[0]]:  # or a flush left the line: another one leaves others
+        ((flags,), _) = yield from _present(level, step, spacing, page, runs[i : i + 1], distances, REPEATS)
+        if flags[0]:
+            first = i
+            break
     if first is None:
         none = without(Status.NOT_FOUND, "l2", "nothing is fetched ahead of a run of misses", "prefetch_run")
         caveats = (f"runs of up to {runs[-1]} misses, {step} B apart, fetch nothing ahead",)
@@ -62,11 +67,17 @@ def prefetch_plan(bench: Bench, known: Known) -> Plan:
 
 
 def _present(
-    level: Level, step: int, spacing: int, page: int, runs: tuple[int, ...], distances: list[int]
+    level: Level,
+    step: int,
+    spacing: int,
+    page: int,
+    runs: tuple[int, ...],
+    distances: list[int],
+    first_page: int = 0,
 ) -> Ask[tuple[list[tuple[float, ...]], tuple[str, ...]]]:
     """Whether what lies so far above the last of a run of misses is mostly present (0 or 1), for each run; evidence."""
     orders = []
-    for repeat in range(REPEATS):
+    for repeat in range(first_page, first_page + REPEATS):
         misses = [(1 + i) * spacing + repeat * page + step * np.arange(run) for i, run in enumerate(runs)]
         orders.append(np.concatenate([[*each, *(each[-1] + np.array(distances[::-1]))] for each in misses]))
     lengths = np.array(runs) + len(distances)
