@@ -1,52 +1,64 @@
 """Time a survey stage by stage: ``python benchmarks/time_survey.py [DEVICE] [--quick] [--hide] [--runs N]``.
 
-A Markdown table of wall and CPU seconds, each the median of N runs in fresh processes:
+A Markdown table of seconds, each the median of N runs. In the process of the survey:
 
 - import: modules, from the first statement of the process on;
-- driver: open the device (a recording is read here);
-- compile: load or compile kernels, or loops of the simulator;
-- device: run batches without compiling: on a GPU, in the simulator, or from the recording;
 - plans: infer, and choose the next workloads;
+- wait: for the device to start, and for traces (a recording is read here);
 - result: build the result file.
 
-CPU seconds are those of all threads. Below: how long the GPU was busy (from the first kernel that is started after a
-wait until the wait for it ends; only on CUDA GPUs), how long the host was, and how long neither (the host's work while
-the GPU was busy counts once).
+In the process of the device, or the first of several:
+
+- start: import modules and open the device;
+- compile: load or compile kernels, or loops of the simulator;
+- run: run batches without compiling;
+- idle: wait for a batch, or prepare for later ones.
+
+Below: how long the GPU was busy (from the first kernel that is started after a wait until the wait for it ends; only on
+CUDA GPUs), the CPU time of both processes, and the memory of the larger one.
 """
 
-from time import perf_counter, process_time, thread_time
+from time import perf_counter, process_time
 
-BEGIN = perf_counter(), process_time()  # before anything else is imported
+BEGIN = perf_counter()  # before anything else is imported
 
 import argparse  # noqa: E402
 import json  # noqa: E402
+import os  # noqa: E402
 import resource  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from functools import wraps  # noqa: E402
+from pathlib import Path  # noqa: E402
 from statistics import median  # noqa: E402
-from threading import current_thread, main_thread  # noqa: E402
+from tempfile import TemporaryDirectory  # noqa: E402
 from typing import Any  # noqa: E402
 
-STAGES = ("import", "driver", "compile", "device", "plans", "result")
+STAGES = {"survey": ("import", "plans", "wait", "result"), "device": ("start", "compile", "run", "idle")}
 
 
 class Clock:
-    """Wall and CPU seconds by stage; a stage within another is deducted from it."""
+    """Seconds by stage, from the `first` one on; a stage within another is deducted from it."""
 
-    def __init__(self) -> None:
-        self.stages = {stage: [0.0, 0.0] for stage in STAGES}
-        self.gpu = [0.0, 0.0]  # wall and CPU seconds while the GPU was busy
+    def __init__(self, first: str) -> None:
+        self.stages = dict.fromkeys([stage for stages in STAGES.values() for stage in stages], 0.0)
+        self.gpu = 0.0  # seconds while the GPU was busy
         self._last = BEGIN
-        self._current = ["import"]
-        self._busy_since: tuple[float, float] | None = None
+        self._current = [first]
+        self._busy_since: float | None = None
         self._marks = 0  # launches to be awaited one by one
 
+    def report(self) -> dict[str, float]:
+        """Seconds by stage, of the GPU, and in all; CPU seconds; largest memory in megabytes."""
+        self._charge()
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+        rest = {"wall": perf_counter() - BEGIN, "cpu": process_time(), "memory": memory}
+        return {**self.stages, "gpu": self.gpu, **rest}
+
     def _charge(self) -> None:
-        now = perf_counter(), process_time()
-        for unit in range(2):
-            self.stages[self._current[-1]][unit] += now[unit] - self._last[unit]
+        now = perf_counter()
+        self.stages[self._current[-1]] += now - self._last
         self._last = now
 
     def within(self, stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,13 +66,6 @@ class Clock:
 
         @wraps(function)
         def charged(*arguments: Any, **options: Any) -> Any:
-            if current_thread() is not main_thread():  # of the simulator, which compiles in one thread at a time
-                begin = perf_counter(), thread_time()
-                result = function(*arguments, **options)
-                for unit, now in enumerate((perf_counter(), thread_time())):
-                    self.stages[stage][unit] += now - begin[unit]
-                    self.stages["device"][unit] -= now - begin[unit]
-                return result
             self._charge()
             self._current.append(stage)
             try:
@@ -76,7 +81,7 @@ class Clock:
 
         @wraps(function)
         def starting(*arguments: Any, **options: Any) -> Any:
-            self._busy_since = self._busy_since or (perf_counter(), process_time())
+            self._busy_since = self._busy_since or perf_counter()
             return function(*arguments, **options)
 
         return starting
@@ -100,7 +105,7 @@ class Clock:
             was_busy, self._marks = self._busy_since is not None, self._marks - 1
             result = waiting(*arguments, **options)
             if was_busy and self._marks:
-                self._busy_since = perf_counter(), process_time()
+                self._busy_since = perf_counter()
             return result
 
         return awaiting
@@ -114,21 +119,38 @@ class Clock:
                 return function(*arguments, **options)
             finally:
                 if self._busy_since is not None:
-                    self.gpu[0] += perf_counter() - self._busy_since[0]
-                    self.gpu[1] += process_time() - self._busy_since[1]
+                    self.gpu += perf_counter() - self._busy_since
                     self._busy_since = None
 
         return waiting
 
 
-def time_once(spec: str, quick: bool, hide: bool) -> dict[str, Any]:
-    """Seconds of one survey in this process, by stage, and its largest memory in megabytes."""
-    clock = Clock()
+def time_survey(spec: str, quick: bool, hide: bool) -> dict[str, Any]:
+    """Seconds of one survey by stage: of this process and of the device's."""
+    clock = Clock("import")
     from gpudissect import study
-    from gpudissect.device import kinds
+    from gpudissect.device.process import DeviceProcess
+    from gpudissect.device.recording.device import RecordedGpu
     from gpudissect.survey import registry
 
     registry.measured_elements()  # imports all plans
+    with TemporaryDirectory() as folder:
+        DeviceProcess.command = (sys.executable, __file__, folder)
+        DeviceProcess._receive = clock.within("wait", DeviceProcess._receive)  # type: ignore[method-assign]
+        RecordedGpu.run = clock.within("wait", RecordedGpu.run)  # type: ignore[method-assign]
+        study.open_apart = clock.within("wait", study.open_apart)
+        study.surveys.run_survey = clock.within("plans", study.surveys.run_survey)
+        outcome = clock.within("result", study.run_study)(spec, study.Request(quick=quick or None, hiding=hide))
+        clock.within("result", outcome.result.to_json)()
+        reports = [json.loads(path.read_text()) for path in Path(folder).iterdir()]
+    return {"survey": clock.report(), "device": reports[0] if reports else None}
+
+
+def time_device(folder: str, spec: str, seed: str, *sockets: str) -> None:
+    """Be the process of a device, and leave its seconds by stage in a folder."""
+    clock = Clock("start")
+    from gpudissect.device import process, queue
+
     if spec.startswith("cuda"):
         from gpudissect.device.cuda import gpu
         from gpudissect.device.cuda.compile import Compiler
@@ -140,52 +162,38 @@ def time_once(spec: str, quick: bool, hide: bool) -> dict[str, Any]:
         Context.wait = clock.awaits_gpu(Context.wait)  # type: ignore[method-assign]
         Context.mark = clock.marks_gpu(Context.mark)  # type: ignore[method-assign]
         Context.wait_for = clock.awaits_mark(Context.wait_for)  # type: ignore[method-assign]
-    elif spec.startswith("sim"):
+    else:
         from gpudissect.simulation.cache import compiled
 
         compiled._load_cached = clock.within("compile", compiled._load_cached)
-    open_device = kinds.open_device
-
-    def open_timed(*arguments: Any, **options: Any) -> Any:
-        device = open_device(*arguments, **options)
-        kind: Any = type(device)
-        kind.run = clock.within("device", kind.run)
-        return device
-
-    kinds.open_device = clock.within("driver", open_timed)
-    study.surveys.run_survey = clock.within("plans", study.surveys.run_survey)
-    run_study = clock.within("result", study.run_study)
-    outcome = run_study(spec, study.Request(quick=quick or None, hiding=hide))
-    clock.within("result", outcome.result.to_json)()
-    wall, cpu = perf_counter() - BEGIN[0], process_time() - BEGIN[1]
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    return {"stages": clock.stages, "whole": [wall, cpu], "gpu": clock.gpu, "memory": memory}
+    process.run_merged = clock.within("run", queue.run_merged)
+    process.serve = clock.within("idle", process.serve)
+    first = os.getpid()
+    process.main(spec, int(seed), [*map(int, sockets)])
+    if os.getpid() == first:
+        Path(folder, "device.json").write_text(json.dumps(clock.report()))
 
 
 def table(spec: str, runs: list[dict[str, Any]]) -> str:
     """The medians of some runs."""
 
-    def middle(read: Callable[[dict[str, Any]], float]) -> float:
-        return median(map(read, runs))
+    def middle(role: str, name: str) -> float:
+        return median(run[role][name] for run in runs if run[role])
 
-    wall = middle(lambda run: run["whole"][0])
-    lines = [f"| {spec} | wall (s) | CPU (s) |", "|---|---|---|"]
-    for stage in STAGES:
-        seconds = [median(run["stages"][stage][unit] for run in runs) for unit in range(2)]
-        lines.append(f"| {stage} | {seconds[0]:.2f} | {seconds[1]:.2f} |")
-    lines.append(f"| whole | {wall:.2f} | {middle(lambda run: run['whole'][1]):.2f} |")
-    gpu = middle(lambda run: run["gpu"][0])
-    host = middle(lambda run: run["whole"][1] - run["gpu"][1])
-    busy = f"GPU busy {gpu:.2f} s ({gpu / wall:.0%}), " if spec.startswith("cuda") else ""
-    idle = max(wall - gpu - host, 0.0)
-    return "\n".join(
-        [
-            *lines,
-            "",
-            f"{busy}host busy {host:.2f} s, neither {idle:.2f} s; median of {len(runs)}; "
-            f"at most {max(run['memory'] for run in runs):.0f} MB",
-        ]
-    )
+    wall, memory = middle("survey", "wall"), middle("survey", "memory")
+    lines = [f"| {spec} | wall (s) |", "|---|---|"]
+    for role in ("survey", "device"):
+        if runs[0][role]:
+            lines += [f"| {role}: {stage} | {middle(role, stage):.2f} |" for stage in STAGES[role]]
+    cpu = f"CPU {middle('survey', 'cpu'):.2f} s"
+    busy = ""
+    if runs[0]["device"]:
+        cpu += f" and {middle('device', 'cpu'):.2f} s"
+        memory = max(memory, middle("device", "memory"))
+        if spec.startswith("cuda"):
+            gpu = middle("device", "gpu")
+            busy = f"GPU busy {gpu:.2f} s ({gpu / wall:.0%}), "
+    return "\n".join([*lines, f"| whole | {wall:.2f} |", "", f"{busy}{cpu}, {memory:.0f} MB; median of {len(runs)}"])
 
 
 def main() -> None:
@@ -197,7 +205,7 @@ def main() -> None:
     parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.once:
-        print(json.dumps(time_once(options.device, options.quick, options.hide)))
+        print(json.dumps(time_survey(options.device, options.quick, options.hide)))
         return
     flags = [f"--{name}" for name in ("quick", "hide") if getattr(options, name)]
     command = [sys.executable, __file__, options.device, "--once", *flags]
@@ -206,4 +214,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if os.path.isdir(sys.argv[1] if len(sys.argv) > 1 else ""):
+        time_device(*sys.argv[1:])
+    else:
+        main()

@@ -84,11 +84,13 @@ class DeviceProcess(Device, BatchQueue):
     What is raised there is raised here: for a device that cannot be opened, by `info`.
     """
 
+    command = (sys.executable, "-P", "-m", __name__)
+
     def __init__(self, spec: str, seed: int, count: int = 1) -> None:
         self._spec, self._next_lane = spec, 0
         pairs = [socket.socketpair() for _ in range(count)]
         theirs = [other.fileno() for _, other in pairs]
-        command = [sys.executable, "-P", "-m", __name__, spec, str(seed), *map(str, theirs)]
+        command = [*self.command, spec, str(seed), *map(str, theirs)]
         paths = os.pathsep.join(filter(None, sys.path))
         self._process = start(command, pass_fds=theirs, env={**os.environ, "PYTHONPATH": paths})
         self._lanes = [_Lane(ours) for ours, _ in pairs]
