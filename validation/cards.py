@@ -27,12 +27,14 @@ CARD = slice(0, 12)  # of a UUID: GPU- and eight digits
 
 
 def rows(gpu: str, results: list[Path]) -> Iterator[tuple[str, ...]]:
-    """One row for each finding of each result."""
+    """One row for each finding of each result that the published one has, too."""
+    published = {(each.element, each.attribute) for each in load(DOCS / "results" / f"{gpu}.json").findings}
     for path in results:
         result = load(path)
         head = gpu, (result.provenance.gpu_uuid or "")[CARD], f"{result.conditions.clock_hz or 0:.0f}"
         for each in result.findings:
-            if each.status is Status.FOUND and not isinstance(each.value, tuple):
+            is_compared = each.status is Status.FOUND and (each.element, each.attribute) in published
+            if is_compared and not isinstance(each.value, tuple):
                 ends = ("" if end is None else f"{end:.6g}" for end in (each.low, each.high))
                 value = f"{each.value:.6g}" if isinstance(each.value, float) else str(each.value)
                 if len(value) <= MAX_TEXT_LENGTH:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from gpudissect.device import kinds
-from gpudissect.device.base import MAX_KEPT_BYTES, Keeper, WithoutHost
+from gpudissect.device.base import MAX_KEPT_BYTES, Described, Keeper, without_host
 from gpudissect.device.process import open_apart
 from gpudissect.device.recording.device import Recorder
 from gpudissect.device_info import DeviceInfo, Origin
@@ -230,7 +230,7 @@ def run_study(
         if request.hiding and not device.info.instructions:
             raise DeviceError(f"{device.info.name} runs no mixes of instructions: latency hiding cannot be measured")
         if not request.host:
-            device = WithoutHost(device)
+            device = Described(device, without_host)
         recorder = None
         if record is not None:
             device = recorder = stack.enter_context(Recorder(device, record, options=options.model_dump()))

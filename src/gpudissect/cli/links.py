@@ -47,11 +47,11 @@ def links(
     with progress_on_stderr() as progress:
         for spec in choose(device or "cuda:all").specs:
             with open_device(spec) as each:  # one at a time: each may lock a share of the host's free memory
-                found, failed, interrupted = measure_links(each, seed, progress)
+                found = measure_links(each, seed, progress)
                 infos.append(each.info)
-            measured += found
-            failures += [f"{spec}: {failure.experiment}: {failure.reason}" for failure in failed]
-            if interrupted:
+            measured += found.values
+            failures += [f"{spec}: {failure.experiment}: {failure.reason}" for failure in found.failures]
+            if interrupted := found.interrupted:
                 break
     if as_json:
         print_json(json.dumps(_to_json(infos, measured), indent=1))

@@ -1,6 +1,6 @@
-"""`Device`, the protocol of every device; `Keeper` and `WithoutHost`, which wrap another one."""
+"""`Device`, the protocol of every device; `Keeper` and `Described`, which wrap another one."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Protocol, Self
@@ -50,25 +50,29 @@ class Device(Protocol):
         self.close()
 
 
-class WithoutHost(Device):
-    """A device that does not name its host; closing leaves `device` open."""
+class Described(Device):
+    """A device with another description, which `describe` makes of its own; closing leaves `device` open."""
 
-    def __init__(self, device: Device) -> None:
-        self._device = device
+    def __init__(self, device: Device, describe: Callable[[DeviceInfo], DeviceInfo]) -> None:
+        self._device, self._describe = device, describe
 
     @cached_property
     def info(self) -> DeviceInfo:
-        """What is known of the other device, without the host's name."""
-        info = self._device.info
-        return replace(info, provenance={name: text for name, text in info.provenance.items() if name != "host"})
+        """The other description."""
+        return self._describe(self._device.info)
 
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
-        """Run a batch on the other device."""
+        """Run a batch on the device."""
         return self._device.run(batch)
 
     def queue(self) -> BatchQueue:
-        """A queue of the other device."""
+        """A queue of the device."""
         return self._device.queue()
+
+
+def without_host(info: DeviceInfo) -> DeviceInfo:
+    """A description that does not name the host."""
+    return replace(info, provenance={name: text for name, text in info.provenance.items() if name != "host"})
 
 
 class Keeper(Device, Mapping[str, Kept]):

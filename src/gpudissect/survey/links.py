@@ -1,16 +1,17 @@
 """The links of one GPU: to the host, and to every other GPU whose memory it can access."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
-from gpudissect.device.base import Device
-from gpudissect.estimate import Estimate, Series
-from gpudissect.measure.links.plan_peer import ATTRIBUTES, Bracketed
+from gpudissect.device.base import Described, Device
+from gpudissect.device_info import DeviceInfo
 from gpudissect.measure.plan import Study
 from gpudissect.survey.drive import Failure, Progress
-from gpudissect.survey.run import run_survey
+from gpudissect.survey.registry import experiments
+from gpudissect.survey.run import run_experiments
 
-HOST, OTHER_GPUS = "host", "other GPUs"
+HOST, PEER, OTHER_GPUS = "host", "peer", "other GPUs"
+Bracketed = tuple[float, float, float]  # value, low, high
 
 
 @dataclass(frozen=True)
@@ -31,48 +32,49 @@ class LinkValues:
     reasons: Mapping[str, str]
 
 
-def measure_links(
-    device: Device, seed: int = 0, progress: Progress | None = None
-) -> tuple[list[LinkValues], tuple[Failure, ...], bool]:
-    """Measure the links of a device: that to the host first; failed experiments; whether it was interrupted."""
-    survey = run_survey(device, Study.LINKS, seed=seed, progress=progress)
-    source = device.info.spec
-    links = [_host(source, [each for each in survey.findings if each.element == HOST])]
-    of_peers = [each for each in survey.findings if each.element == "peer"]
-    for series in survey.series:
-        if series.element == "peer":
-            links += _peers(source, series)
-    if len(links) == 1 and of_peers:
-        links.append(LinkValues(source, OTHER_GPUS, {}, _reasons(of_peers)))
-    return links, survey.failures, survey.interrupted
+@dataclass
+class Links:
+    """The links of one GPU, that to the host first; failed experiments; whether a stop signal came."""
+
+    values: list[LinkValues] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    interrupted: bool = False
 
 
-def _host(source: str, findings: list[Estimate]) -> LinkValues:
-    values = {
-        each.attribute: (float(each.value), each.low, each.high)
-        for each in findings
-        if isinstance(each.value, int | float) and each.low is not None and each.high is not None
-    }
-    return LinkValues(source, HOST, values, _reasons(findings))
+def measure_links(device: Device, seed: int = 0, progress: Progress | None = None) -> Links:
+    """Measure the links of a device, each in a survey of its own: what fails on one link costs no other."""
+    peers = str(device.info.facts.get("peers", "")).split()
+    names = [HOST, *(f"cuda:{peer}" for peer in peers)] if peers else [HOST, OTHER_GPUS]
+    registered, links = experiments(Study.LINKS), Links()
+    for number, name in enumerate(names):
+        one = device if name == HOST else Described(device, _only(name.rpartition(":")[2] if peers else ""))
+        element = HOST if name == HOST else PEER
 
+        def report(done: int, total: int, what: str, number: int = number) -> None:
+            if progress is not None:
+                progress(number, len(names), what)
 
-def _reasons(findings: list[Estimate]) -> dict[str, str]:
-    return {each.attribute: each.reason for each in findings if each.reason}
-
-
-def _peers(source: str, series: Series) -> list[LinkValues]:
-    """One for each row of the series of `measure.links.plan_peer`."""
-    columns = {name: [float(value) for value in column] for name, column in series.columns.items()}
-    return [
-        LinkValues(
-            source,
-            f"cuda:{int(gpu)}",
-            {
-                name: (columns[name][row], columns[f"{name}_low"][row], columns[f"{name}_high"][row])
-                for name in ATTRIBUTES
-                if name in columns
-            },
-            {name: "not measured" for name in ATTRIBUTES if name not in columns},
+        requested = [each for each in registered.values() if each.element == element]
+        survey = run_experiments(one, requested, registered, seed=seed, progress=report)
+        links.values.append(
+            LinkValues(
+                device.info.spec,
+                name,
+                {
+                    each.attribute: (float(each.value), each.low, each.high)
+                    for each in survey.findings
+                    if isinstance(each.value, int | float) and each.low is not None and each.high is not None
+                },
+                {each.attribute: each.reason for each in survey.findings if each.reason},
+            )
         )
-        for row, gpu in enumerate(columns["gpu"])
-    ]
+        links.failures += [replace(each, experiment=f"{each.experiment} to {name}") for each in survey.failures]
+        links.interrupted = survey.interrupted
+        if survey.interrupted:
+            break
+    return links
+
+
+def _only(peer: str) -> Callable[[DeviceInfo], DeviceInfo]:
+    """Describe a device as if it could access the memory of one other GPU alone."""
+    return lambda info: replace(info, facts={**info.facts, "peers": peer}) if peer else info

@@ -1,4 +1,4 @@
-"""Memory of other GPUs: values by GPU, their median, and the matrix that `gpudissect links` prints."""
+"""Memory of other GPUs, and the matrix that `gpudissect links` prints."""
 
 import json
 
@@ -6,12 +6,14 @@ import pytest
 
 from gpudissect.cli.app import main
 from gpudissect.device import kinds
+from gpudissect.errors import DeviceError
 from gpudissect.estimate import Status
 from gpudissect.measure.links.plan_peer import ATTRIBUTES
 from gpudissect.measure.plan import Study
 from gpudissect.survey.links import measure_links
 from gpudissect.survey.registry import experiments, measured_elements
 from gpudissect.survey.run import run_survey
+from gpudissect.workload import Path
 from tests.measure.links.conftest import FakePeers
 
 LATENCIES = {"hit_latency": 1600, "link_latency": 1600, "wide_latency": 1600}  # of GPU 1, in cycles of 1 GHz
@@ -24,34 +26,41 @@ def four(linked):
     return FakePeers(linked, "1 2 3")
 
 
-@pytest.fixture(scope="module")
-def survey(four):
-    return run_survey(four, Study.LINKS)
-
-
 def test_it_is_not_part_of_discover():
     assert "peer" not in measured_elements() and "host" in measured_elements()
     assert {each.element for each in experiments(Study.LINKS).values()} == {"host", "peer"}
 
 
-def test_the_value_is_the_median_and_the_bracket_holds_all_gpus(survey):
-    assert not survey.failures
+def test_the_plan_measures_the_first_of_its_peers(linked):
+    survey = run_survey(FakePeers(linked, "3 1"), Study.LINKS)
     found = {each.attribute: each for each in survey.findings if each.element == "peer"}
-    assert found.keys() == set(ATTRIBUTES)
-    for attribute, value in LATENCIES.items():
+    assert not survey.failures and found.keys() == set(ATTRIBUTES)
+    for attribute, value in ({each: 3 * cycles for each, cycles in LATENCIES.items()} | RATES).items():
         each = found[attribute]
-        assert each.value == pytest.approx(2 * value, rel=0.01) and each.low < 1.01 * value < 2.97 * value < each.high
-        assert "GPU 3 480" in each.caveats[0]
-    for attribute, rate in RATES.items():
-        each = found[attribute]
-        assert each.value == pytest.approx(rate / 2, rel=0.02) and each.low < 0.34 * rate < 0.99 * rate < each.high
+        expected = value / 3 if attribute in RATES else value
+        assert each.low < expected < each.high and each.value == pytest.approx(expected, rel=0.02), attribute
+
+
+def test_a_link_that_fails_costs_no_other(linked):
+    class Broken(FakePeers):
+        def run(self, batch):
+            if any(each.path is Path.PEER and each.peer == 2 for each in batch):
+                raise DeviceError("the GPU fell off the bus")
+            return super().run(batch)
+
+    links = measure_links(Broken(linked, "1 2 3"))
+    assert [bool(link.values) for link in links.values] == [True, True, False, True]
+    assert [each.experiment for each in links.failures] == ["links.peer to cuda:2"]
+    assert (
+        "fell off the bus" in links.failures[0].reason and "fell off the bus" in links.values[2].reasons["hit_latency"]
+    )
 
 
 def test_every_link_has_its_own_values(four):
-    links, failures, interrupted = measure_links(four)
-    assert not failures and not interrupted
-    assert [link.target for link in links] == ["host", "cuda:1", "cuda:2", "cuda:3"]
-    for link, factor in zip(links, (1, 1, 2, 3), strict=True):
+    links = measure_links(four)
+    assert not links.failures and not links.interrupted
+    assert [link.target for link in links.values] == ["host", "cuda:1", "cuda:2", "cuda:3"]
+    for link, factor in zip(links.values, (1, 1, 2, 3), strict=True):
         assert link.values.keys() == set(ATTRIBUTES) and not link.reasons
         value, low, high = link.values["link_latency"]
         assert low < factor * 1600 < high and value == pytest.approx(factor * 1600, rel=0.01)
@@ -63,7 +72,7 @@ def test_without_other_gpus_there_is_a_reason(linked):
     found = [each for each in survey.findings if each.element == "peer"]
     assert {each.status for each in found} == {Status.NOT_SUPPORTED}
     assert {each.reason for each in found} == {"GPUs are simulated one by one"}
-    host, others = measure_links(linked)[0]
+    host, others = measure_links(linked).values
     assert (host.target, others.target) == ("host", "other GPUs") and others.reasons["hit_latency"]
 
 
