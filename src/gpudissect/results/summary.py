@@ -36,6 +36,7 @@ _LEVELS = {
     "icache_l15": "L1.5 I-cache",
     "l2": "L2 cache",
     "dram": "Device memory",
+    "host": "Host memory",
 }
 _SIZES = ("capacity", "line_size", "sets", "ways")
 _BANDWIDTHS = ("read_bandwidth", "read_rate")

@@ -41,6 +41,8 @@ PROFILES = {
             "latency.l2",
             "latency.dram",
             "map.l2",
+            "bandwidth.host.read",
+            "bandwidth.host.write",
             "gpu_rate.ffma",
             "gpu_rate.dfma",
             "gpu_rate.mma_f16",

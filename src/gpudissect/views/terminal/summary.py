@@ -79,7 +79,7 @@ def _level_cells(level: Level, *, brief: bool) -> dict[str, str]:
         "line": _text(level.line),
         "sets x ways": _organization(level),
         "latency": "\n".join(f"{folded(each, unit=False)}{place}" for each, place in found),
-        "ns": "\n".join("" if each.value_ns is None else f"{each.value_ns:.3g}" for each, _ in found),
+        "ns": "\n".join("" if each.value_ns is None else rounded(each.value_ns, "") for each, _ in found),
         "bandwidth": _bandwidth(level),
         "agreement": "differs" if brief and agreement not in ("", "agrees", "overlaps") else agreement,
     }

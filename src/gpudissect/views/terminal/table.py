@@ -150,7 +150,7 @@ def _cells(finding: Finding, scope: str) -> dict[str, Text]:
         "element": Text(brief(finding.element, MAX_NAME_LENGTH), "bold"),
         "attribute": Text(brief(finding.attribute, MAX_NAME_LENGTH)),
         "value": Text(clean(_value(finding) + (f" ({scope})" if scope else "")), _style(finding)),
-        "ns": Text("" if finding.value_ns is None else f"{finding.value_ns:.3g}"),
+        "ns": Text("" if finding.value_ns is None else rounded(finding.value_ns, "")),
         "confidence": Text("stated" if finding.status is Status.STATED else percent(confidence) if unsure else ""),
     }
     if (published := finding.published) is not None:
