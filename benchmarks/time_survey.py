@@ -15,7 +15,7 @@ In the process of the device, or the first of several:
 - idle: wait for a batch, or prepare for later ones.
 
 Below: how long the GPU was busy (from the first kernel that is started after a wait until the wait for it ends; only on
-CUDA GPUs), the CPU time of both processes, and the memory of the larger one.
+CUDA GPUs), the CPU time of both processes, and the peak memory of the larger one.
 """
 
 from time import perf_counter, process_time
@@ -50,7 +50,7 @@ class Clock:
         self._marks = 0  # launches to be awaited one by one
 
     def report(self) -> dict[str, float]:
-        """Seconds by stage, of the GPU, and in all; CPU seconds; largest memory in megabytes."""
+        """Seconds by stage, GPU-busy seconds and total; CPU seconds; peak memory in megabytes."""
         self._charge()
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
         rest = {"wall": perf_counter() - BEGIN, "cpu": process_time(), "memory": memory}
@@ -138,7 +138,7 @@ def time_survey(spec: str, quick: bool, hide: bool) -> dict[str, Any]:
         DeviceProcess.command = (sys.executable, __file__, folder)
         DeviceProcess._receive = clock.within("wait", DeviceProcess._receive)  # type: ignore[method-assign]
         RecordedGpu.run = clock.within("wait", RecordedGpu.run)  # type: ignore[method-assign]
-        study.open_apart = clock.within("wait", study.open_apart)
+        study.open_in_process = clock.within("wait", study.open_in_process)
         study.surveys.run_survey = clock.within("plans", study.surveys.run_survey)
         outcome = clock.within("result", study.run_study)(spec, study.Request(quick=quick or None, hiding=hide))
         clock.within("result", outcome.result.to_json)()
@@ -147,7 +147,7 @@ def time_survey(spec: str, quick: bool, hide: bool) -> dict[str, Any]:
 
 
 def time_device(folder: str, spec: str, seed: str, *sockets: str) -> None:
-    """Be the process of a device, and leave its seconds by stage in a folder."""
+    """Run as the device process, and write its seconds by stage to a folder."""
     clock = Clock("start")
     from gpudissect.device import process, queue
 

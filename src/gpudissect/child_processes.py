@@ -65,7 +65,7 @@ def run_limited(command: Sequence[str], *, folder: Path | None = None, given: by
             source.seek(0)
         try:
             with delayed():
-                process = start(command, stdin=source, stdout=output, stderr=messages, cwd=folder)
+                process = start_process(command, stdin=source, stdout=output, stderr=messages, cwd=folder)
                 limits = {resource.RLIMIT_FSIZE: _FILE_LIMIT_BYTES, resource.RLIMIT_AS: MEMORY_LIMIT_BYTES}
                 for kind, most in limits.items():
                     with suppress(OSError, ValueError):  # it has ended already
@@ -78,7 +78,7 @@ def run_limited(command: Sequence[str], *, folder: Path | None = None, given: by
         finally:
             if process is not None:
                 with delayed():
-                    end(process)
+                    kill_process(process)
         if shutil.disk_usage(tempfile.gettempdir()).free < _MIN_FREE_BYTES:
             raise UsageError(_full_folder())
         for file in (output, messages):
@@ -104,16 +104,16 @@ def _full_folder(reason: str | None = None) -> str:
     return f"cannot write to the temporary folder {tempfile.gettempdir()!a}: {what}; set TMPDIR to another one"
 
 
-def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
-    """Start a program in a session of its own, with `options` of `subprocess.Popen`; `end` it."""
+def start_process(command: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
+    """Start a program in its own session; pass it to `kill_process` later. `options` go to `subprocess.Popen`."""
     with delayed(), _lock:
         process = subprocess.Popen(command, start_new_session=True, **options)
         _groups.add(process.pid)
         return process
 
 
-def end(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a program that `start` started, with its children, if it has not ended; may be called twice."""
+def kill_process(process: "subprocess.Popen[bytes]") -> None:
+    """Kill a program from `start_process` and its children, unless it has ended. May be called twice."""
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

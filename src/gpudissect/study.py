@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from gpudissect.device import kinds
 from gpudissect.device.base import MAX_KEPT_BYTES, Described, Keeper, without_host
-from gpudissect.device.process import open_apart
+from gpudissect.device.process import open_in_process
 from gpudissect.device.recording.device import Recorder
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError, GpudissectError, RecordingError, UsageError, unknown_name
@@ -225,7 +225,7 @@ def run_study(
     error: UsageError | None = None
     with uninterrupted(), ExitStack() as stack:
         with interruptible():
-            device = opened = stack.enter_context(open_apart(spec, seed=request.seed or 0))
+            device = opened = stack.enter_context(open_in_process(spec, seed=request.seed or 0))
         options = request.options(getattr(device, "options", {}))
         if request.hiding and not device.info.instructions:
             raise DeviceError(f"{device.info.name} runs no mixes of instructions: latency hiding cannot be measured")
@@ -246,7 +246,7 @@ def run_study(
             profile=options.profile,
         )
         info = device.info
-        closing = Thread(target=opened.close)  # a GPU takes a while to give its memory back
+        closing = Thread(target=opened.close)  # freeing GPU memory is slow: do it while the result is built
         closing.start()
         stack.callback(closing.join)
         if recorder is not None:

@@ -60,6 +60,7 @@ class _Arrays(Mapping[str, Array]):
             narrow = narrowed(np.asarray(array, dtype=np.int64))
             self._narrow[name] = narrow.copy() if np.may_share_memory(narrow, array) else narrow
 
+    # Pickle the narrow arrays: traces are sent between processes.
     def __reduce__(self) -> tuple[type, tuple[()], dict[str, Array]]:
         return _Arrays, (), self._narrow
 

@@ -76,7 +76,7 @@ def open_fake(monkeypatch, tmp_path) -> Callable[..., None]:
     """Make `open_device` give a fake GPU, except for recordings; the working folder is empty, no GPU is present."""
     real_open = kinds.open_device
     monkeypatch.setattr(kinds, "_cuda_gpus", list)
-    monkeypatch.setattr(process, "_runs_apart", lambda spec: False)
+    monkeypatch.setattr(process, "_needs_process", lambda spec: False)
     monkeypatch.chdir(tmp_path)
 
     def use(make: Callable[[str, int], Device]) -> None:

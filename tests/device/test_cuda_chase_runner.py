@@ -90,7 +90,7 @@ def test_windows_join_to_one_trace(context, picks):
 
 
 @pytest.mark.parametrize(("path", "changed"), [(Path.GLOBAL, {"alone": True}), (Path.GLOBAL_L2, {}), (Path.SHARED, {})])
-def test_windows_run_one_by_one_where_a_chase_may_not_run_beside_itself(context, path, changed):
+def test_windows_run_one_by_one_where_chases_must_not_run_in_parallel(context, path, changed):
     long = chase(path, Sequential(37, 8), **changed)
     (trace,) = run([long], context, shared_beside_l1=TEN_SLOTS, shared_per_block=37 * 8 * 2)
     assert np.array_equal(trace.cycles, cycles(long))

@@ -45,7 +45,7 @@ def context(monkeypatch):
 
 
 def large(context):
-    """Those of workloads: results have buffers of 8 MiB."""
+    """Buffers of workloads; result buffers have 8 MiB."""
     return [size for size in context.locked.values() if size > 8 << 20]
 
 

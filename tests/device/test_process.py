@@ -1,4 +1,4 @@
-"""A device in processes of its own gives the traces of the same device here, and its errors."""
+"""A device in child processes gives the same traces and errors as in this process."""
 
 import os
 import pickle
@@ -39,7 +39,7 @@ def test_traces_and_info_are_those_of_the_device(device):
         assert same(device.run(CHASES), here.run(CHASES))
 
 
-def test_answers_come_in_the_order_of_the_batches_and_an_error_is_that_of_its_own(device):
+def test_traces_and_errors_come_in_the_order_of_submission(device):
     queue, batches = device.queue(), [CHASES[:2], [CHASES[2], REFUSED], CHASES[3:], []]
     for batch in batches:
         queue.submit(batch)
@@ -80,24 +80,24 @@ def test_closing_ends_processes_that_measure(device):
     assert time.monotonic() - begin < 5
 
 
-def test_a_process_started_ahead_is_taken_once_and_ended_if_it_is_not():
-    with process.started_ahead(SPEC, 3):
-        (ahead,) = process._started_ahead.values()
-        with process.open_apart(SPEC, seed=3) as device, process.open_apart(SPEC, seed=3) as other:
+def test_a_process_started_early_is_used_once_or_closed():
+    with process.process_started_early(SPEC, 3):
+        (ahead,) = process._started_early.values()
+        with process.open_in_process(SPEC, seed=3) as device, process.open_in_process(SPEC, seed=3) as other:
             assert device is ahead is not other
-    with process.started_ahead(SPEC, 3):
-        (ahead,) = process._started_ahead.values()
-    assert ahead._process.poll() is not None and not process._started_ahead
+    with process.process_started_early(SPEC, 3):
+        (ahead,) = process._started_early.values()
+    assert ahead._process.poll() is not None and not process._started_early
 
 
 @pytest.mark.parametrize("spec", [None, "cuda:all", "rec:folder", "nonsense"])
-def test_what_has_no_process_is_not_started_ahead(spec):
-    with process.started_ahead(spec, 0):
-        assert not process._started_ahead
+def test_devices_without_a_process_start_none(spec):
+    with process.process_started_early(spec, 0):
+        assert not process._started_early
 
 
-class Preparing:
-    """A device with three things to prepare, and as many connections and messages as a test needs."""
+class FakeDeviceAndConnection:
+    """Both in one: three steps of preparation; the first message arrives after two."""
 
     def __init__(self, messages):
         self.messages, self.log, self.parts = messages, [], 3
@@ -122,6 +122,6 @@ class Preparing:
 
 
 def test_a_device_prepares_while_no_batch_comes():
-    device = Preparing([pickle.dumps([]), b""])
+    device = FakeDeviceAndConnection([pickle.dumps([]), b""])
     serve(device, device)
     assert device.log == ["prepare", "prepare", "run 0", "answer"]

@@ -32,11 +32,11 @@ class Device(Protocol):
         """
 
     def queue(self) -> BatchQueue:
-        """A new queue of batches. By default they run in this process, when their traces are needed."""
+        """A new batch queue. By default, batches run in this process when their traces are collected."""
         return Merged(self.run)
 
     def prepare(self) -> bool:
-        """Do a small part of what may be needed later, while there is no batch; whether it did anything."""
+        """Do one step of preparation while no batch is waiting. Return whether there was one to do."""
         return False
 
     def close(self) -> None:
@@ -51,14 +51,14 @@ class Device(Protocol):
 
 
 class Described(Device):
-    """A device with another description, which `describe` makes of its own; closing leaves `device` open."""
+    """A device whose `info` is replaced by `describe(info)`. Closing it leaves `device` open."""
 
     def __init__(self, device: Device, describe: Callable[[DeviceInfo], DeviceInfo]) -> None:
         self._device, self._describe = device, describe
 
     @cached_property
     def info(self) -> DeviceInfo:
-        """The other description."""
+        """The replaced description."""
         return self._describe(self._device.info)
 
     def run(self, batch: Sequence[Workload]) -> list[Trace]:

@@ -1,6 +1,6 @@
 """`DeviceProcess`: a device in processes of its own, which measure while this one infers and prepares.
 
-`open_apart` opens one.
+`open_in_process` opens one.
 
 Run as a module it is one of them: ``python -P -m gpudissect.device.process SPEC SEED SOCKET...``.
 """
@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Thread
 
-from gpudissect.child_processes import end, start, usable_cores
+from gpudissect.child_processes import kill_process, start_process, usable_cores
 from gpudissect.device import kinds
 from gpudissect.device.base import Device
 from gpudissect.device.queue import Answer, Batch, BatchQueue, run_merged
@@ -29,13 +29,13 @@ from gpudissect.trace import Trace
 from gpudissect.workload import Workload
 from gpudissect.workload.digest import digest
 
-CLOSING_S = 20.0  # processes that take longer to release the device are killed
-MERGED_WORKLOADS = 256  # batches run as one up to so many: their traces are needed to prepare the next ones
-MAX_SIMULATORS = 4  # processes that simulate one GPU: each has its caches, up to some 100 MB
+CLOSE_TIMEOUT_S = 20.0
+MERGED_WORKLOADS = 256  # most that run as one: the survey needs traces early to prepare the next batches
+MAX_SIMULATORS = 4  # most processes for one simulated GPU; each holds its own caches, up to about 100 MB
 _END = b""
 
 
-class _Lane:
+class _Channel:
     """A socket to another process. A thread for each direction: neither process waits until the other one reads."""
 
     def __init__(self, ours: socket.socket) -> None:
@@ -47,13 +47,13 @@ class _Lane:
             thread.start()
 
     def put(self, message: bytes) -> None:
-        """Send a message, at some time; an empty one is the last."""
+        """Queue a message for sending; an empty one ends the stream."""
         self._outgoing.put(message)
 
     def get(self) -> bytes:
         """Wait for the next message; empty if the other process has ended."""
         if not (message := self._incoming.get()):
-            self._incoming.put(_END)  # for those who ask again
+            self._incoming.put(_END)  # later calls must return, too
         return message
 
     def close(self) -> None:
@@ -77,31 +77,31 @@ class _Lane:
 
 
 class DeviceProcess(Device, BatchQueue):
-    """A device that other processes open and run. Its `queue` is one and the same.
+    """A device that runs in `count` child processes. `queue` returns the object itself.
 
-    Of several processes (`count`) each has the whole device and runs a part of every batch: only for devices whose
-    traces do not depend on what else they run.
-    What is raised there is raised here: for a device that cannot be opened, by `info`.
+    With several processes, each has a copy of the device and runs a share of every batch. This requires a device whose
+    traces depend only on their workload. Exceptions of the children are raised by `collect`; if the device cannot be
+    opened, by `info`.
     """
 
     command = (sys.executable, "-P", "-m", __name__)
 
     def __init__(self, spec: str, seed: int, count: int = 1) -> None:
-        self._spec, self._next_lane = spec, 0
+        self._spec, self._next_channel = spec, 0
         pairs = [socket.socketpair() for _ in range(count)]
         theirs = [other.fileno() for _, other in pairs]
         command = [*self.command, spec, str(seed), *map(str, theirs)]
         paths = os.pathsep.join(filter(None, sys.path))
-        self._process = start(command, pass_fds=theirs, env={**os.environ, "PYTHONPATH": paths})
-        self._lanes = [_Lane(ours) for ours, _ in pairs]
+        self._process = start_process(command, pass_fds=theirs, env={**os.environ, "PYTHONPATH": paths})
+        self._channels = [_Channel(ours) for ours, _ in pairs]
         for _, other in pairs:
             other.close()
-        self._on_their_way: deque[list[int]] = deque()  # of each batch, the lanes that have a part, in their order
+        self._in_flight: deque[list[int]] = deque()  # for each batch, the channels that run a share of it, in order
 
     @cached_property
     def info(self) -> DeviceInfo:
         """What is known of the device before anything is measured. Raises what opening it raised."""
-        *_, info = [self._receive(lane) for lane in self._lanes]
+        *_, info = [self._receive(channel) for channel in self._channels]
         assert isinstance(info, DeviceInfo)
         return info
 
@@ -117,20 +117,20 @@ class DeviceProcess(Device, BatchQueue):
     def submit(self, batch: Batch) -> None:
         """Send a batch to the other processes."""
         self.info  # noqa: B018 (the first message)
-        for workload in batch:  # it is sent along: they have more to do
+        for workload in batch:  # pickled with the workload: this process has more time than the others
             digest(workload)
-        count = len(self._lanes)
-        lanes = [(self._next_lane + number) % count for number in range(min(count, len(batch)) or 1)]
-        for number, lane in enumerate(lanes):
-            self._lanes[lane].put(pickle.dumps(batch[number :: len(lanes)], pickle.HIGHEST_PROTOCOL))
-        self._next_lane = (lanes[-1] + 1) % count
-        self._on_their_way.append(lanes)
+        count = len(self._channels)
+        channels = [(self._next_channel + number) % count for number in range(min(count, len(batch)) or 1)]
+        for number, channel in enumerate(channels):
+            self._channels[channel].put(pickle.dumps(batch[number :: len(channels)], pickle.HIGHEST_PROTOCOL))
+        self._next_channel = (channels[-1] + 1) % count
+        self._in_flight.append(channels)
 
     def collect(self) -> list[Trace]:
         """The traces of the first batch that was not collected yet. Raises what the device raised for it."""
-        lanes = self._on_their_way[0]
-        answers = [self._receive(self._lanes[lane]) for lane in lanes]
-        self._on_their_way.popleft()
+        channels = self._in_flight[0]
+        answers = [self._receive(self._channels[channel]) for channel in channels]
+        self._in_flight.popleft()
         parts: list[list[Trace]] = []
         for answer in answers:
             if isinstance(answer, Exception):
@@ -143,55 +143,58 @@ class DeviceProcess(Device, BatchQueue):
         return traces
 
     def close(self) -> None:
-        """Let the other processes release the device and end; they are killed if they measure. May be called twice."""
-        if self._process.poll() is None and not self._on_their_way:
-            for lane in self._lanes:
-                lane.put(_END)
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(CLOSING_S)
-        end(self._process)
-        for lane in self._lanes:
-            lane.close()
-        self._lanes = []
+        """Close the device and end its processes. May be called twice.
 
-    def _receive(self, lane: _Lane) -> DeviceInfo | Answer:
-        """The next answer. Raises what is the matter with the device or its process."""
-        if not (message := lane.get()):
+        They are killed if a batch is in flight or closing takes longer than `CLOSE_TIMEOUT_S`.
+        """
+        if self._process.poll() is None and not self._in_flight:
+            for channel in self._channels:
+                channel.put(_END)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(CLOSE_TIMEOUT_S)
+        kill_process(self._process)
+        for channel in self._channels:
+            channel.close()
+        self._channels = []
+
+    def _receive(self, channel: _Channel) -> DeviceInfo | Answer:
+        """The next answer. Raises `DeviceError` if the process ended, and any error of opening the device."""
+        if not (message := channel.get()):
             code = self._process.wait()
-            raise DeviceError(f"{self._spec}: the process that runs it ended with code {code}; measure again")
+            raise DeviceError(f"{self._spec}: the device process exited with code {code}; run the survey again")
         answer: DeviceInfo | Answer = pickle.loads(message)
         if isinstance(answer, Exception) and "info" not in self.__dict__:
             raise answer
         return answer
 
 
-def open_apart(spec: str, *, seed: int = 0) -> Device:
+def open_in_process(spec: str, *, seed: int = 0) -> Device:
     """Open one device as `open_device` does; one that measures or simulates, in processes of its own.
 
     What cannot be opened there raises its error when the device's `info` is read.
     """
-    if (ahead := _started_ahead.pop((spec, seed), None)) is not None:
+    if (ahead := _started_early.pop((spec, seed), None)) is not None:
         return ahead
-    return _start(spec, kinds.check_seed(seed)) if _runs_apart(spec) else kinds.open_device(spec, seed=seed)
+    return _start(spec, kinds.check_seed(seed)) if _needs_process(spec) else kinds.open_device(spec, seed=seed)
 
 
 @contextmanager
-def started_ahead(spec: str | None, seed: int) -> Iterator[None]:
-    """Let the processes of a device start, for `open_apart` in the block, before what it needs there is imported."""
-    if spec is not None and _runs_apart(spec):
-        _started_ahead[spec, seed] = _start(spec, seed)
+def process_started_early(spec: str | None, seed: int) -> Iterator[None]:
+    """Start the processes of a device before slow imports in the block; `open_in_process` then takes them."""
+    if spec is not None and _needs_process(spec):
+        _started_early[spec, seed] = _start(spec, seed)
     try:
         yield
     finally:
-        for device in _started_ahead.values():
+        for device in _started_early.values():
             device.close()
-        _started_ahead.clear()
+        _started_early.clear()
 
 
-_started_ahead: dict[tuple[str, int], DeviceProcess] = {}
+_started_early: dict[tuple[str, int], DeviceProcess] = {}
 
 
-def _runs_apart(spec: str) -> bool:
+def _needs_process(spec: str) -> bool:
     kind, _, name = spec.partition(":")
     return kind in ("cuda", "sim") and name != "all" and os.name == "posix" and bool(sys.executable)
 
@@ -201,9 +204,9 @@ def _start(spec: str, seed: int) -> DeviceProcess:
 
 
 def serve(device: Device, connection: Connection) -> None:
-    """Answer each batch that comes with its traces or an exception, until an empty message.
+    """Send back the traces or the exception of each batch, until an empty message arrives.
 
-    While none comes, the device prepares for later ones.
+    Between batches, the device prepares for later ones.
     """
     waiting: deque[Batch] = deque()
     is_open = True
@@ -224,12 +227,12 @@ def serve(device: Device, connection: Connection) -> None:
 
 def _answer(connection: Connection, answer: DeviceInfo | Answer) -> None:
     if isinstance(answer, Exception) and not isinstance(answer, GpudissectError):
-        answer = DeviceError(f"{type(answer).__name__}: {answer}")  # of a library: it might not arrive
+        answer = DeviceError(f"{type(answer).__name__}: {answer}")  # exceptions of libraries may not unpickle
     connection.send_bytes(pickle.dumps(answer, pickle.HIGHEST_PROTOCOL))
 
 
 def main(spec: str, seed: int, sockets: Sequence[int]) -> None:
-    """Open a device and serve it on a socket; one more process, with a copy of the device, for each further socket."""
+    """Open a device and serve it on the first socket; fork a copy of it for each further socket."""
     connections = [Connection(number) for number in sockets]
     try:
         device = kinds.open_device(spec, seed=seed)
@@ -254,7 +257,7 @@ def main(spec: str, seed: int, sockets: Sequence[int]) -> None:
 
 
 if __name__ == "__main__":
-    for number in (signal.SIGINT, signal.SIGHUP):  # the other process decides what they mean
+    for number in (signal.SIGINT, signal.SIGHUP):  # the survey process handles them
         signal.signal(number, signal.SIG_IGN)
     with suppress(EOFError, ConnectionError):  # the other process is gone
         main(sys.argv[1], int(sys.argv[2]), [*map(int, sys.argv[3:])])

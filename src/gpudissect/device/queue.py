@@ -10,11 +10,11 @@ from gpudissect.workload import Workload
 Batch = Sequence[Workload]
 Run = Callable[[Batch], list[Trace]]
 Answer = list[Trace] | Exception
-"""The traces of a batch, or why there are none."""
+"""The traces of a batch, or the exception it raised."""
 
 
 class BatchQueue(Protocol):
-    """Batches on their way to a device, answered in the order in which they are submitted."""
+    """Batches in flight, answered in the order of submission."""
 
     def submit(self, batch: Batch) -> None:
         """Add a batch; it may run together with others."""
@@ -24,7 +24,7 @@ class BatchQueue(Protocol):
 
 
 def run_merged(run: Run, batches: Sequence[Batch]) -> list[Answer]:
-    """Run batches as one. If the device refuses it, each runs alone: one must not fail the others."""
+    """Run batches as one. If that fails, run each alone, so that one failure does not affect the others."""
     try:
         traces = iter(run([workload for batch in batches for workload in batch]))
     except Exception:
@@ -48,11 +48,11 @@ class Merged(BatchQueue):
         self._answers: deque[Answer] = deque()
 
     def submit(self, batch: Batch) -> None:
-        """Keep a batch until the traces before it are collected."""
+        """Hold a batch until `collect` needs traces."""
         self._waiting.append(batch)
 
     def collect(self) -> list[Trace]:
-        """The next traces. Raises what the device raised, also KeyboardInterrupt: then the batches are lost."""
+        """The next traces. Raises what their batch raised. A KeyboardInterrupt discards the running batches."""
         if not self._answers:
             batches, self._waiting = self._waiting, []
             self._answers.extend(run_merged(self._run, batches))

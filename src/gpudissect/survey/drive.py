@@ -1,4 +1,4 @@
-"""Drive experiments that need one another on a device, with a batch of each on its way."""
+"""Run interdependent experiments on a device, with one batch of each in flight."""
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -53,16 +53,15 @@ class _Running:
 class Drive:
     """The state of some experiments on a device.
 
-    The order of everything follows from the traces, not from the time they take: a recording is replayed in the order
-    in which it was made.
+    Scheduling depends only on the traces, not on timing: a recording replays in the order in which it was made.
 
     Attributes:
-        queue: of the device.
+        queue: the batch queue of the device.
         experiments: by name, each after all that it needs.
         progress: called with the number of ended experiments, their total, and the names of those that run.
         outcomes, failed: outcomes of those that ended, or why there is none.
         failures: experiments that failed themselves, not for want of another.
-        running: those with a batch in the queue, in its order.
+        running: experiments with a batch in flight, in the order of submission.
         check_limits: called before traces are awaited; what it raises ends the run.
 
     """
@@ -88,13 +87,14 @@ class Drive:
                 self.skipped.add(name)
 
     def run(self) -> None:
-        """Start every experiment whose needs are known; send the traces of the first batch in the queue; repeat."""
+        """Start every experiment whose needs are known; collect the oldest batch; repeat until none is left."""
         waiting = {name: each for name, each in self.experiments.items() if name not in self.skipped}
-        ended = -1
+        ended_count = -1
         while waiting or self.running:
             with interruptible():  # for each batch: a compiler may lose the exception of a signal
-                while ended < len(self._ended()) or not self.running:
-                    ended = len(self._ended())
+                # An experiment may end at its start, without a batch. Those that need it can then start, too.
+                while ended_count < len(self._ended()) or not self.running:
+                    ended_count = len(self._ended())
                     for name in self._startable(waiting):
                         self._start(waiting.pop(name))
                     if not (waiting or self.running):
@@ -167,11 +167,11 @@ class Drive:
         self.running.append(each)
 
     def _collect(self) -> None:
-        """Send an experiment the traces of its batch, and submit its next one."""
+        """Collect the oldest batch, send its traces to its experiment, and submit the next batch of that experiment."""
         self.check_limits()
         self._report(", ".join(each.experiment.name for each in self.running))
-        each = self.running[0]  # it stays there: after an interrupt it may conclude from its traces
-        goes_on = False
+        each = self.running[0]  # stays there until it has its traces: `conclude` finds it after an interrupt
+        has_next_batch = False
         try:
             traces = self.queue.collect()
         except NotRecorded as error:  # newer than the recording, or left out of it: no failure
@@ -182,9 +182,9 @@ class Drive:
             self._fail_or_conclude(each, _describe(error))
         else:
             self._count(traces)
-            goes_on = self._advance(each, traces)
+            has_next_batch = self._advance(each, traces)
         self.running.popleft()
-        if goes_on:
+        if has_next_batch:
             self._submit(each)
 
     def _count(self, traces: Sequence[Trace]) -> None:
@@ -195,7 +195,7 @@ class Drive:
         self.contexts += contexts
 
     def _advance(self, each: _Running, traces: list[Trace] | None) -> bool:
-        """Let an experiment go on with its traces; whether it has another batch."""
+        """Send traces to an experiment (None starts it). Return whether it has another batch."""
         try:
             each.batch = next(each.plan) if traces is None else each.plan.send(traces)
         except StopIteration as stop:

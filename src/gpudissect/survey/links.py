@@ -34,7 +34,7 @@ class LinkValues:
 
 @dataclass
 class Links:
-    """The links of one GPU, that to the host first; failed experiments; whether a stop signal came."""
+    """The links of one GPU, that to the host first; failed experiments; whether it was interrupted."""
 
     values: list[LinkValues] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -42,12 +42,12 @@ class Links:
 
 
 def measure_links(device: Device, seed: int = 0, progress: Progress | None = None) -> Links:
-    """Measure the links of a device, each in a survey of its own: what fails on one link costs no other."""
+    """Measure the links of a device, each in a survey of its own: a failure on one link does not affect the others."""
     peers = str(device.info.facts.get("peers", "")).split()
     names = [HOST, *(f"cuda:{peer}" for peer in peers)] if peers else [HOST, OTHER_GPUS]
     registered, links = experiments(Study.LINKS), Links()
     for number, name in enumerate(names):
-        one = device if name == HOST else Described(device, _only(name.rpartition(":")[2] if peers else ""))
+        one = device if name == HOST else Described(device, _with_peer(name.rpartition(":")[2] if peers else ""))
         element = HOST if name == HOST else PEER
 
         def report(done: int, total: int, what: str, number: int = number) -> None:
@@ -75,6 +75,6 @@ def measure_links(device: Device, seed: int = 0, progress: Progress | None = Non
     return links
 
 
-def _only(peer: str) -> Callable[[DeviceInfo], DeviceInfo]:
+def _with_peer(peer: str) -> Callable[[DeviceInfo], DeviceInfo]:
     """Describe a device as if it could access the memory of one other GPU alone."""
     return lambda info: replace(info, facts={**info.facts, "peers": peer}) if peer else info

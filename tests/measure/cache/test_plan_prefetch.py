@@ -25,8 +25,8 @@ class Translations:
     page_size = PAGE
 
 
-class Leftovers(Device):
-    """Another device whose flushes leave a share of all lines."""
+class IncompleteFlush(Device):
+    """A device on which a share of the lines survives each flush."""
 
     def __init__(self, device, share):
         self.device, self.share, self.rng = device, share, np.random.default_rng(5)
@@ -55,7 +55,7 @@ def prefetch(prefetcher, levels_of_l2=None, noise=Noise(seed=1), leftovers=0.0):
         "capacity.l2": CAPACITY,
     }
     device = SimulatedGpu(gpu, spec="sim:test", name="test", noise=noise)
-    return estimates(Leftovers(device, leftovers) if leftovers else device, ["prefetch.l2"], known=known)
+    return estimates(IncompleteFlush(device, leftovers) if leftovers else device, ["prefetch.l2"], known=known)
 
 
 @settings(max_examples=25, deadline=None)
@@ -80,7 +80,7 @@ def test_without_a_prefetcher_there_is_none(outliers):
     assert found[RUN].status is Status.NOT_FOUND and "32 misses" in found[REACH].caveats[0]
 
 
-def test_lines_that_a_flush_leaves_are_not_fetched_ahead():
+def test_lines_that_survive_a_flush_are_not_taken_for_prefetches():
     for prefetcher in (None, Prefetch("l2", 8 * LINE, 2)):
         found = prefetch(prefetcher, leftovers=0.15)
         assert found[REACH].value == (8 * LINE if prefetcher else 0)

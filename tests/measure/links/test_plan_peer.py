@@ -41,7 +41,7 @@ def test_the_plan_measures_the_first_of_its_peers(linked):
         assert each.low < expected < each.high and each.value == pytest.approx(expected, rel=0.02), attribute
 
 
-def test_a_link_that_fails_costs_no_other(linked):
+def test_a_failed_link_does_not_affect_the_others(linked):
     class Broken(FakePeers):
         def run(self, batch):
             if any(each.path is Path.PEER and each.peer == 2 for each in batch):

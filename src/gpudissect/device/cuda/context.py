@@ -192,7 +192,7 @@ class CudaContext:
         return self._symbols[key]
 
     def load(self, *code: str) -> Any:
-        """The machine code of a source with macros, loaded. Raises `KernelFailed`."""
+        """Compile, if needed, and load ``kernels/<source>`` with these macros. Raises `KernelFailed`."""
         from cuda.core import ObjectCode
 
         if code not in self._modules:
@@ -203,7 +203,8 @@ class CudaContext:
                 library = self.driver.CUlibrary(int(module.handle))
             except Exception as error:
                 raise KernelFailed(f"machine code did not load: {error}") from error
-            status, _ = self.driver.cuLibraryGetModule(library)  # or the driver loads it at the first launch
+            # Load now: with lazy loading, the driver would wait until the first launch.
+            status, _ = self.driver.cuLibraryGetModule(library)
             self.check(status, "machine code did not load", KernelFailed)
         return self._modules[code]
 

@@ -151,12 +151,12 @@ class CudaGpu(Device):
         return [traces[index] for index in range(len(batch))]
 
     def prepare(self) -> bool:
-        """Load the next kernel of a survey that is compiled: later, the GPU would have to wait for it."""
+        """Load the next compiled kernel of a survey, so that the GPU does not wait for it later."""
         code = next(self._to_load, None)
         if code is None or self._closed or self._broken:
             return False
         self._context.activate()
-        with suppress(KernelFailed):  # whoever needs it reports it
+        with suppress(KernelFailed):  # the launch that needs the kernel reports the error
             self._context.load(*code)
         return True
 

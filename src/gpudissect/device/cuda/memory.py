@@ -18,8 +18,8 @@ MAX_ALIGNMENT = 32 * MIB
 carries no bit of an offset into another, and an index function gives the same sets but for their numbering. It is also
 what an entry of the H200's TLBs translates."""
 _GRANULE = 64 * MIB
-_ALL_SHARE = 15 / 16  # of the limit, from which an arena takes all of it
-_MIN_HOST_BYTES = 8 * MIB  # locking memory takes time, and the GPU must be idle then: most launches need no more
+_FULL_ARENA_SHARE = 15 / 16  # a larger request, relative to the limit, allocates the whole limit
+_MIN_HOST_BYTES = 8 * MIB  # enough for most launches; the GPU must be idle while more is locked
 _CLEARING_S = 4e-3
 _CLEARING_S_PER_BYTE = 4.5e-3 / GIB
 """Seconds to clear what is freed at once, and for each byte of it: about 1.5 times what an H200 takes."""
@@ -58,7 +58,7 @@ def place(sizes: Iterable[int]) -> tuple[Sequence[int], int]:
     return _place(tuple(sizes))
 
 
-@lru_cache(maxsize=64)  # a launch is planned, then placed
+@lru_cache(maxsize=64)  # planning and running a launch ask for the same sizes
 def _place(sizes: tuple[int, ...]) -> tuple[Sequence[int], int]:
     offsets: list[int] = []
     end = 0
@@ -94,7 +94,7 @@ class Arena:
                 f"the workload needs {needed} of memory, {limit} may be used: ask for a smaller footprint"
             )
         capacity = min(max(-(-size // _GRANULE) * _GRANULE, 2 * self.size), max(self._limit, size))
-        if size > _ALL_SHARE * self._limit:  # all: to allocate the memory of an H200 again takes 0.4 s
+        if size > _FULL_ARENA_SHARE * self._limit:  # growing again would cost 0.4 s on an H200
             capacity = self._limit
         self.release()
         try:
@@ -113,7 +113,7 @@ class Arena:
 
 
 class HostBuffer:
-    """Page-locked memory of the host, which kernels write to: some from the start, more on demand."""
+    """Page-locked memory of the host that kernels write to: `_MIN_HOST_BYTES` at first, more on demand."""
 
     def __init__(self, allocator: HostAllocator) -> None:
         self._allocator = allocator

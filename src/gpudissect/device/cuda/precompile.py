@@ -124,7 +124,7 @@ def _start(arch: str, folder: FilePath) -> subprocess.Popen[str]:
 
 
 def survey_codes() -> list[Code]:
-    """What the kernels of `SURVEY` are compiled of, in the order of their use."""
+    """Source and macros of each kernel in `SURVEY`, in order of use."""
     return [tuple(code) for code in json.loads(SURVEY.read_text(encoding="utf-8"))]
 
 

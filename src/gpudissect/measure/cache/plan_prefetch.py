@@ -2,7 +2,8 @@
 
 After a flush, a run of equal steps up is followed by probes above it, the farthest first: a probe that misses fetches
 nothing that a later one visits. All of a run and its probes lie in one page, and pages are farther apart than the L2 is
-large. Whatever one miss fetches by itself is the fetch granularity, and not counted.
+large. Whatever one miss fetches by itself is the fetch granularity, and not counted. What seems to be fetched ahead is
+confirmed on other pages.
 """
 
 from functools import partial
@@ -44,7 +45,8 @@ def prefetch_plan(bench: Bench, known: Known) -> Plan:
     series = (Series("l2", "present above a run of misses", columns, {"distance": "B"}, evidence),)
     make = partial(found, "l2", confidence=EXACT, method="accesses above a run of cold misses", evidence=evidence)
     first = None
-    for i in [i for i, row in enumerate(rows) if row[0]]:  # or a flush left the line: another one leaves others
+    # A line that is present may have survived the flush. On other pages, other lines survive the next flush.
+    for i in [i for i, row in enumerate(rows) if row[0]]:
         ((flags,), _) = yield from _present(level, step, spacing, page, runs[i : i + 1], distances, REPEATS)
         if flags[0]:
             first = i
@@ -75,7 +77,10 @@ def _present(
     distances: list[int],
     first_page: int = 0,
 ) -> Ask[tuple[list[tuple[float, ...]], tuple[str, ...]]]:
-    """Whether what lies so far above the last of a run of misses is mostly present (0 or 1), for each run; evidence."""
+    """For each run of misses, which `distances` above its last miss are mostly present (1 or 0); and the evidence.
+
+    Repetitions use the pages from `first_page` on.
+    """
     orders = []
     for repeat in range(first_page, first_page + REPEATS):
         misses = [(1 + i) * spacing + repeat * page + step * np.arange(run) for i, run in enumerate(runs)]

@@ -24,7 +24,7 @@ SHAPES = (
 )
 """Blocks per SM, threads, accesses in flight, bytes: a link of 450 GB/s and 2 us has 900 KB under way, 132 SMs more."""
 FOOTPRINT, PASSES = 256 * MIB, 2
-RUNS = (2, 4)  # of each stream, and of the fastest: each takes 10 ms on PCIe
+RUNS = (2, 4)  # of each stream; of the fastest, repeated. A run takes 10 ms over PCIe
 MAX_SPAN_SHARE = 0.4  # of the memory that may be taken, for each of two buffers
 MIN_L2_SIZES = 2  # of a footprint
 MIN_SPAN = max(stride for _, stride in SPANS.values())

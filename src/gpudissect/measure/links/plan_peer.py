@@ -20,7 +20,7 @@ NO_BOUND = Unbounded("not compared with the rate of the link: the driver does no
 
 
 def peer_plan(bench: Bench, known: Known) -> Plan:
-    """Latencies and bandwidths to the GPU that the device states as its peer, to the first of several."""
+    """Latencies and bandwidths of the link to the first of the peer GPUs that the device states."""
     peers = str(bench.info.facts.get("peers", "")).split()
     if not peers or not bench.info.limit(Path.PEER):
         reason = bench.info.unsupported.get(Path.PEER, "this device states no GPUs whose memory it can access")

@@ -259,7 +259,7 @@ def measure_best(
     read: Callable[[Trace], Throughput] = bytes_per_second,
     runs: tuple[int, int] = (FEW_RUNS, FEW_REPEAT_RUNS),
 ) -> Ask[BestStream]:
-    """Run all streams, and the fastest again, each so many times; `read` gives the throughput of a trace."""
+    """Run all streams `runs[0]` times, then the fastest `runs[1]` times; `read` gives the throughput of a trace."""
     streams = [replace(stream, runs=runs[0]) for stream in streams]
     traces = yield streams
     rates = tuple(map(read, traces))

@@ -76,8 +76,8 @@ class ChaseLaunch:
     The latter has accesses before it (one block an SM that has any), must run on a certain SM (as many blocks as the
     GPU holds), or goes through the shared memory of another block (a cluster).
 
-    A chase keeps `slots` records in one run; if one has more, it runs again with the window moved: `at_once` windows of
-    every chase run at the same time, each on an SM of its own, then the next ones.
+    One run of a block keeps `slots` records: a window of the trace. Longer traces need several windows, of which
+    `at_once` run in parallel, each on its own SM; the launch repeats until all windows are done.
     """
 
     indices: tuple[int, ...]  # of the chases in the batch
@@ -91,7 +91,7 @@ class ChaseLaunch:
     slots: int
     slots_offset: int  # bytes, in a block's shared memory
     shared: int  # bytes of a block: chain, slots and a spare slot, see `recording_bytes`
-    at_once: int = 1  # windows that run at the same time
+    at_once: int = 1  # windows of a chase that run in parallel
 
     @property
     def first(self) -> Chase:
@@ -236,7 +236,8 @@ def _launch(group: list[tuple[int, Chase]], shifts: Sequence[int], device: Devic
         return replace(launch, blocks=1 + max(accesses.sm for accesses in first.before))
     if cluster > 1:
         return replace(launch, blocks=cluster)
-    # Here a block has an SM, and the cache under test is there. But after a flush windows would share what they fetch.
+    # Each block has an SM, and so an L1, to itself: windows can run in parallel.
+    # Not after a flush: one window would hit what another has fetched into the L2.
     if traits.through_l1 and not (first.flush or _needs_own_launch(first)):
         at_once = min(launch.windows, device.sm_count // len(chases))
         return replace(launch, blocks=at_once * len(chases), at_once=at_once)

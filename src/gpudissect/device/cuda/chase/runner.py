@@ -54,7 +54,7 @@ class _Addresses(NamedTuple):
 
 @dataclass(frozen=True)
 class Window:
-    """Results of one window."""
+    """Records of one window of the traces, and the reports of its blocks."""
 
     reports: NDArray[Any]  # a `REPORT` for each chase
     slots: NDArray[np.uint64]  # records, shape (chases, slots)
@@ -63,7 +63,7 @@ class Window:
 
 @dataclass(frozen=True)
 class _Run:
-    """One run of the kernel on its way: its parameters, and where they are. Its jobs are those of some windows."""
+    """One kernel run in flight: its parameters and their addresses. Its jobs belong to one or more windows."""
 
     addresses: _Addresses
     jobs: NDArray[Any]
@@ -219,7 +219,7 @@ class ChaseRunner:
 
 
 def _places(launch: ChaseLaunch, table: ChainTable, memory: _Memory) -> list[_Addresses]:
-    """Where parameters and results of every run of a launch come to stand."""
+    """Addresses of the parameters and results of every run of a launch."""
     count, runs = len(launch.chases) * launch.at_once, -(-launch.windows // launch.at_once)
     starts = sum(POINTER_BYTES * accesses.threads for accesses in launch.first.before)
     jobs, prior, results = count * JOB.itemsize, len(launch.prior) * PRIOR.itemsize, count * launch.result_bytes
@@ -276,10 +276,9 @@ def _jobs(launch: ChaseLaunch, run: int, base: int, addresses: _Addresses) -> ND
         if done >= chase.records:
             continue
         per_lap, end = chase.records // chase.laps, min(chase.records, done + launch.slots)
-        count, laps = chase.order.count, chase.warmup + -(-end // per_lap)
-        if (
-            chase.timing is Timing.EACH and chase.picks is None
-        ):  # every access is a record, and the last one ends the run
+        unmarked = chase.path is Path.NOTHING and chase.timing is Timing.EACH  # every access is a record
+        count, laps = per_lap if unmarked else chase.order.count, chase.warmup + -(-end // per_lap)
+        if _records_every_access(chase):  # the last record ends the run, even within a lap
             count, laps = chase.warmup * per_lap + end, 1
         job["start"] = ChainTable.start(addresses.chains, number)
         job["results"] = addresses.results + block * launch.result_bytes
@@ -327,10 +326,8 @@ def _build_trace(
     records = np.concatenate([window.slots[number] for window in windows])[: chase.records]
     reports = np.array([window.reports[number] for window in windows])
     ends = np.minimum(chase.records, launch.slots * np.arange(1, 1 + len(windows)))
-    at_start = (
-        (ends % (chase.records // chase.laps) == 0) | (chase.picks is not None) | (chase.timing is not Timing.EACH)
-    )
-    if (reports["start"] != reports["end"])[at_start].any():
+    ends_lap = (ends % (chase.records // chase.laps) == 0) | (not _records_every_access(chase))
+    if (reports["start"] != reports["end"])[ends_lap].any():
         raise KernelFailed(f"chain broken: a chase on path {chase.path} did not end where it began")
     sms = sorted(set(reports["sm"].tolist()))
     if chase.sm is not None and sms != [chase.sm]:

@@ -70,7 +70,7 @@ class _Queued:
 
 @dataclass(eq=False)
 class _Flight:
-    """Mixes that are awaited together: the results of all are copied at once, and the clock is measured behind them."""
+    """Mixes that the host awaits together: one copy of all results, and one clock measurement after the last mix."""
 
     memory: ResultMemory
     address: int  # of their results on the GPU
@@ -130,7 +130,7 @@ class MixRunner:
             body, grid = build_body(mix, self.context.capability), self._grid(mix)
             warps = grid.blocks * mix.block_size // WARP_SIZE
             sizes = (GRID_BARRIER.itemsize, warps * MIX_REPORT.itemsize, *[SAMPLES.itemsize] * bool(mix.sampled))
-            needed = sum(sizes) + _ALIGNMENT + GRID_BARRIER.itemsize  # behind the last mix is the clock
+            needed = sum(sizes) + _ALIGNMENT + GRID_BARRIER.itemsize  # the clock measurement follows the last mix
             if flight is not None and (flight.used + needed > flight.room or len(flight.mixes) == _MIXES_AT_ONCE):
                 self._send(flight)
                 flight = None
@@ -168,7 +168,7 @@ class MixRunner:
         return attempts
 
     def _send(self, flight: _Flight) -> None:
-        """Let the clock be measured and the results copied once all has run; conclude the mixes before."""
+        """Queue the clock measurement and the copy of the results; then conclude the previous flight."""
         clock = self.context.kernel("mix_links.cu", "measure_clock", f"WIDTH={flight.mixes[-1].mix.width}")
         self.context.launch(clock, (1, 1), 1, 0, flight.address + flight.used, _CLOCK_CYCLES)
         flight.used += GRID_BARRIER.itemsize
@@ -270,7 +270,7 @@ class MixRunner:
         return self._links[1]
 
     def _launch(self, queued: _Queued, body: Body, kernel: Kernel, operands: Operands, buffer: int) -> None:
-        """Queue the kernel; its results come to stand in zeros at `buffer`."""
+        """Queue the kernel; its results are written to `buffer`, which holds zeros."""
         mix, grid, sizes = queued.mix, queued.grid, queued.sizes
         shared, carveout = queued.attempts[0]
         kernel.configure(shared=shared, carveout=carveout)
