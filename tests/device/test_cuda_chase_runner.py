@@ -185,6 +185,14 @@ def test_a_peer_on_the_same_sm_is_refused(context):
         run([far], context)
 
 
+@pytest.mark.parametrize("records", [(5000,), (5000, 6000)])
+def test_windows_that_keep_sharing_an_sm_run_one_by_one(context, records):
+    context.sms = lambda block: 5
+    traces = fake_gpu(context).run([chase(Path.GLOBAL, Sequential(n, 64)) for n in records])
+    assert [len(trace.cycles) for trace in traces] == [*records]
+    assert {trace.context.sm for trace in traces} == {5}
+
+
 def test_chases_that_keep_sharing_an_sm_run_one_by_one(context):
     context.sms = lambda block: 5
     traces = fake_gpu(context).run([chase(Path.GLOBAL, Sequential(n, 64)) for n in (3, 4)])

@@ -28,8 +28,8 @@ class Translations:
 class IncompleteFlush(Device):
     """A device on which a share of the lines survives each flush."""
 
-    def __init__(self, device, share):
-        self.device, self.share, self.rng = device, share, np.random.default_rng(5)
+    def __init__(self, device, share, seed):
+        self.device, self.share, self.rng = device, share, np.random.default_rng(seed)
 
     @property
     def info(self):
@@ -43,7 +43,7 @@ class IncompleteFlush(Device):
         return [changed(trace) for trace in self.device.run(batch)]
 
 
-def prefetch(prefetcher, levels_of_l2=None, noise=Noise(seed=1), leftovers=0.0):  # noqa: B008
+def prefetch(prefetcher, levels_of_l2=None, noise=Noise(seed=1), leftovers=0.0, seed=0):  # noqa: B008
     l2 = Cache((16,) * (CAPACITY // LINE // 16), LINE, LINE, MODULO, LRU, scope=Scope.GPU)
     routes = {Path.GLOBAL_L2: Route(("l2",), (HIT,), MISS)}
     tlbs = (Tlb((64,), PAGE, MODULO, LRU, penalty=60.0),)
@@ -55,7 +55,7 @@ def prefetch(prefetcher, levels_of_l2=None, noise=Noise(seed=1), leftovers=0.0):
         "capacity.l2": CAPACITY,
     }
     device = SimulatedGpu(gpu, spec="sim:test", name="test", noise=noise)
-    return estimates(IncompleteFlush(device, leftovers) if leftovers else device, ["prefetch.l2"], known=known)
+    return estimates(IncompleteFlush(device, leftovers, seed) if leftovers else device, ["prefetch.l2"], known=known)
 
 
 @settings(max_examples=25, deadline=None)
@@ -80,11 +80,12 @@ def test_without_a_prefetcher_there_is_none(outliers):
     assert found[RUN].status is Status.NOT_FOUND and "32 misses" in found[REACH].caveats[0]
 
 
-def test_lines_that_survive_a_flush_are_not_taken_for_prefetches():
+@pytest.mark.parametrize("seed", range(6))
+def test_lines_that_survive_a_flush_are_not_taken_for_prefetches(seed):
     for prefetcher in (None, Prefetch("l2", 8 * LINE, 2)):
-        found = prefetch(prefetcher, leftovers=0.15)
-        assert found[REACH].value == (8 * LINE if prefetcher else 0)
+        found = prefetch(prefetcher, leftovers=0.15, seed=seed)
         assert found[RUN].value == (3 if prefetcher else None)
+        assert found[REACH].value == (pytest.approx(8 * LINE, abs=2 * LINE) if prefetcher else 0)
 
 
 def test_a_reach_beyond_the_page_is_a_lower_bound():

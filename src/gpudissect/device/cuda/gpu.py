@@ -201,11 +201,13 @@ class CudaGpu(Device):
         try:
             traces: dict[int, Trace] = self._run_checked(self._chases.finish, queued)
         except BlocksShareSm:
-            if len(launch.chases) == 1:
+            if launch.at_once == len(launch.chases) == 1:
                 raise
             traces = {}
             for index, chase in zip(launch.indices, launch.chases, strict=True):
                 (single,) = plan_launches([chase], self._limits)
+                if single.at_once > 1:  # its windows run one after the other, too
+                    single = replace(single, blocks=1, at_once=1)
                 again = self._run_checked(partial(self._chases.queue, memory=queued.memory), single)
                 traces[index] = self._run_checked(self._chases.finish, again)[0]
         return traces

@@ -20,7 +20,7 @@ from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Explicit, Timing
 
-RUNS, REPEATS = (*range(1, 9), 16, 32), 3
+RUNS, REPEATS, CONFIRMATIONS = (*range(1, 9), 16, 32), 3, 2
 MIN_STEP, DEFAULT_PAGE = 128, 64 << 10  # bytes
 POINTS, ROUNDS = 16, 3  # of the search between the last distance present and the first that is not
 ATTRIBUTES = ("prefetch_reach", "prefetch_run")
@@ -43,14 +43,18 @@ def prefetch_plan(bench: Bench, known: Known) -> Plan:
     rows, evidence = yield from _present(level, step, spacing, page, runs, distances)
     columns = {"distance": tuple(distances)} | {f"run of {run}": row for run, row in zip(runs, rows, strict=True)}
     series = (Series("l2", "present above a run of misses", columns, {"distance": "B"}, evidence),)
-    make = partial(found, "l2", confidence=EXACT, method="accesses above a run of cold misses", evidence=evidence)
     first = None
-    # A line that is present may have survived the flush. On other pages, other lines survive the next flush.
+    # What is present may have survived the flush. On other pages, other lines survive the next flush.
     for i in [i for i, row in enumerate(rows) if row[0]]:
-        ((flags,), _) = yield from _present(level, step, spacing, page, runs[i : i + 1], distances, REPEATS)
-        if flags[0]:
+        for repeat in range(1, 1 + CONFIRMATIONS):
+            first_page = repeat * REPEATS
+            ((flags,), more) = yield from _present(level, step, spacing, page, runs[i : i + 1], distances, first_page)
+            rows[i] = tuple(map(min, rows[i], flags))
+            evidence += more
+        if rows[i][0]:
             first = i
             break
+    make = partial(found, "l2", confidence=EXACT, method="accesses above a run of cold misses", evidence=evidence)
     if first is None:
         none = without(Status.NOT_FOUND, "l2", "nothing is fetched ahead of a run of misses", "prefetch_run")
         caveats = (f"runs of up to {runs[-1]} misses, {step} B apart, fetch nothing ahead",)

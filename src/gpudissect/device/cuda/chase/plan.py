@@ -237,8 +237,8 @@ def _launch(group: list[tuple[int, Chase]], shifts: Sequence[int], device: Devic
     if cluster > 1:
         return replace(launch, blocks=cluster)
     # Each block has an SM, and so an L1, to itself: windows can run in parallel.
-    # Not after a flush: one window would hit what another has fetched into the L2.
-    if traits.through_l1 and not (first.flush or _needs_own_launch(first)):
+    # Without a warm-up they would not find the L2 as the windows before left it.
+    if traits.through_l1 and not _needs_own_launch(first) and not first.flush and all(each.warmup for each in chases):
         at_once = min(launch.windows, device.sm_count // len(chases))
         return replace(launch, blocks=at_once * len(chases), at_once=at_once)
     return launch
