@@ -32,6 +32,8 @@ def levels(line: int, element: str = "l1", path: Path = Path.GLOBAL) -> Levels:
 class ScriptedGpu(Device):
     """Times every access with ``cycles(chase, rng, shape)``, shape (laps, count)."""
 
+    info = None  # set below
+
     def __init__(self, cycles, limits=LIMITS):
         self.cycles = cycles
         self.info = DeviceInfo("fake:0", "fake", Origin.SIMULATED, 1, dict(limits))
@@ -84,6 +86,8 @@ class OneCache(Device):
 
     Every chase starts cold. A share `misread` of the accesses takes as long as the other kind would.
     """
+
+    info = None  # set below
 
     def __init__(self, policy, ways, sets=4, line=32, misread=0.0, seed=0):
         self.policy, self.ways, self.sets, self.line, self.misread, self.seed = policy, ways, sets, line, misread, seed

@@ -37,6 +37,8 @@ def gpu_of(hierarchy: Hierarchy, noise: Noise | None = None) -> SimulatedGpu:
 class Recorder(Device):
     """Keeps the batches that a device runs; `change` may replace a workload."""
 
+    info = None  # set below
+
     def __init__(self, device, change=lambda workload: workload):
         self.device, self.info, self.change, self.batches = device, device.info, change, []
 

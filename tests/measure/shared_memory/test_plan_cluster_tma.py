@@ -30,6 +30,8 @@ MEMORY = 2 * 3.2e9 * 6144 / 8
 class Hopper(Device):
     """Latency by rank, of copies and of loads; bandwidth by stream, in B/s."""
 
+    info = None  # set below
+
     def __init__(self, **facts) -> None:
         self.info = replace(INFO, facts={name: fact for name, fact in (FACTS | facts).items() if fact is not None})
         self.by_rank = (33, 181, 190, 195, 200, 205, 210, 213)
