@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -226,9 +226,10 @@ def run_study(
     with uninterrupted(), ExitStack() as stack:
         with interruptible():
             device = opened = stack.enter_context(open_in_process(spec, seed=request.seed or 0))
+            info = device.info  # it waits until the device is open
         options = request.options(getattr(device, "options", {}))
-        if request.hiding and not device.info.instructions:
-            raise DeviceError(f"{device.info.name} runs no mixes of instructions: latency hiding cannot be measured")
+        if request.hiding and not info.instructions:
+            raise DeviceError(f"{info.name} runs no mixes of instructions: latency hiding cannot be measured")
         if not request.host:
             device = Described(device, without_host)
         recorder = None
@@ -247,8 +248,9 @@ def run_study(
         )
         info = device.info
         closing = Thread(target=opened.close)  # freeing GPU memory is slow: do it while the result is built
-        closing.start()
-        stack.callback(closing.join)
+        with suppress(RuntimeError):  # no more threads possible: it is closed at the end
+            closing.start()
+            stack.callback(closing.join)
         if recorder is not None:
             try:
                 recorder.close(interrupted=survey.interrupted)

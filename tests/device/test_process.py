@@ -3,21 +3,27 @@
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from gpudissect import workload
 from gpudissect.device import kinds, process
 from gpudissect.device.process import DeviceProcess, serve
 from gpudissect.errors import DeviceError, UnsupportedWorkload
-from gpudissect.workload import Chase, Path, Sequential, Shuffled, Timing
+from gpudissect.workload import Chase, Sequential, Shuffled, Timing
 
 SPEC = "sim:gtx980"
-CHASES = [Chase(path=Path.GLOBAL, order=Shuffled(200, 128, seed), timing=Timing.EACH) for seed in range(5)]
-REFUSED = Chase(path=Path.GLOBAL, order=Sequential(8, 8), timing=Timing.LAP, sm=9999)
-LONG = Chase(path=Path.GLOBAL_L2, order=Sequential(1 << 19, 128), timing=Timing.LAP, laps=100)
+GLOBAL, GLOBAL_L2 = workload.Path.GLOBAL, workload.Path.GLOBAL_L2
+linux = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc and PR_SET_PDEATHSIG of Linux")
+CHASES = [Chase(path=GLOBAL, order=Shuffled(200, 128, seed), timing=Timing.EACH) for seed in range(5)]
+REFUSED = Chase(path=GLOBAL, order=Sequential(8, 8), timing=Timing.LAP, sm=9999)
+LONG = Chase(path=GLOBAL_L2, order=Sequential(1 << 19, 128), timing=Timing.LAP, laps=100)
 
 
 @pytest.fixture(params=[1, 3])
@@ -69,6 +75,94 @@ def test_a_process_that_is_killed_is_an_error_of_the_device():
         for _ in range(2):
             with pytest.raises(DeviceError, match=f"{SPEC}.* code -9"):
                 device.collect()
+
+
+def children(pid):
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def has_ended(pid):
+    """Whether a process ends within seconds."""
+    for _ in range(100):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@linux
+def test_one_of_several_processes_that_is_killed_is_an_error_too():
+    with DeviceProcess(SPEC, 0, 2) as device:
+        device.run(CHASES)
+        (other,) = children(device._process.pid)
+        os.kill(other, signal.SIGKILL)
+        with pytest.raises(DeviceError, match="exited with code"):
+            device.run(CHASES)
+
+
+@linux
+def test_all_processes_end_with_the_first_one():
+    with DeviceProcess(SPEC, 0, 2) as device:
+        device.run(CHASES)
+        (other,) = children(device._process.pid)
+        device.submit([LONG] * 4)
+        os.kill(device._process.pid, signal.SIGKILL)
+        assert has_ended(other)
+
+
+SURVEY = """
+import os, sys, threading
+from gpudissect.device.process import DeviceProcess
+device = DeviceProcess("sim:gtx980", 0)
+device.info
+print(device._process.pid, flush=True)
+os.kill(device._process.pid, 19)  # SIGSTOP: it hangs
+os.kill(os.getpid(), 9)
+"""
+
+
+@linux
+def test_a_device_that_hangs_ends_with_the_survey():
+    with subprocess.Popen([sys.executable, "-c", SURVEY], stdout=subprocess.PIPE, text=True) as survey:
+        pid = int(survey.stdout.readline())
+        survey.wait()
+        assert has_ended(pid)
+
+
+@pytest.mark.parametrize("spec", ["sim:a\0b", "sim:\ud800", "sim:" + 300_000 * "x"])
+def test_names_that_no_process_can_have_are_refused(spec):
+    with pytest.raises(DeviceError, match="could not be started") as refused:
+        DeviceProcess(spec, 0)
+    assert len(str(refused.value)) < 300
+
+
+def test_a_process_that_cannot_be_started_is_an_error_of_the_device(monkeypatch):
+    def refuse(*_, **__):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(process, "start_process", refuse)
+    before = os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else []
+    with pytest.raises(DeviceError, match="temporarily unavailable"):
+        DeviceProcess(SPEC, 0)
+    assert len(os.listdir("/proc/self/fd")) == len(before) if before else True
+
+
+def test_a_path_object_in_the_search_path_is_ignored_as_imports_do(monkeypatch):
+    monkeypatch.setattr(sys, "path", [Path("here"), *sys.path])
+    with DeviceProcess(SPEC, 0) as device:
+        assert device.info.name
+
+
+@linux
+def test_closing_does_not_wait_for_a_device_that_is_starting():
+    with DeviceProcess(SPEC, 0) as device:
+        os.kill(device._process.pid, signal.SIGSTOP)
+        begin = time.monotonic()
+    assert time.monotonic() - begin < 5
 
 
 def test_closing_ends_processes_that_measure(device):

@@ -147,6 +147,45 @@ def test_a_recording_without_the_host_names_none(folder):
     assert "node17" not in (folder / "recording.jsonl").read_text(encoding="utf-8")
 
 
+def answers(device: Device, *batches: Sequence[Workload]) -> list[object]:
+    """Of a queue to which all batches are submitted before the first is collected."""
+    queue, found = device.queue(), list[object]()
+    for batch in batches:
+        queue.submit(batch)
+    for _ in batches:
+        try:
+            found.append([trace.workload for trace in queue.collect()])
+        except OutOfMemory as error:
+            found.append(str(error))
+    return found
+
+
+class FailsOnce(FakeGpu):
+    """It has no room for the first batch that holds a chase through shared memory."""
+
+    def run(self, batch: Sequence[Workload]) -> list[Trace]:
+        if LAP in batch and self.error is None:
+            self.error = OutOfMemory("no room")
+            raise self.error
+        return [self._trace(workload) for workload in batch]
+
+
+@pytest.mark.parametrize("batches", [[[LAP]], [[LAP], [LAP, EACH]], [[EACH], [LAP], [MIX], [LAP]]], ids=len)
+def test_a_queue_replays_the_errors_of_its_batches(folder, batches):
+    class Alone(FailsOnce):
+        def queue(self):
+            return Separate(self.run)
+
+    with Recorder(Alone(), folder) as recorder:
+        recorded = answers(recorder, *batches)
+    assert recorded.count("no room") == 1
+    assert answers(RecordedGpu.open(folder), *batches) == recorded
+
+
+def test_a_batch_that_fails_alone_is_not_run_again():
+    assert answers(FailsOnce(), [LAP]) == ["no room"]
+
+
 def test_errors_are_raised_again_in_the_same_run_of_a_batch(folder):
     gpu = FakeGpu()
     with Recorder(gpu, folder) as recorder:

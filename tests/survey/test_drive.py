@@ -106,3 +106,20 @@ def test_what_changes_the_clock_runs_last_and_its_clock_is_no_condition():
     driver.run()
     assert device.batches == [["test.b"], ["test.b"], ["test.a"]]
     assert [context.clock_hz for context in driver.contexts] == [1e9, 1e9, None]
+
+
+class Refusing(Merged):
+    """A queue that takes no batch of one experiment."""
+
+    def submit(self, batch):
+        if batch == ["test.a"]:
+            raise MemoryError("no room for the batch")
+        super().submit(batch)
+
+
+def test_a_batch_that_cannot_be_submitted_fails_its_experiment_alone():
+    first, other = asking(Key("test.a"), 1), asking(Key("test.b"), 2)
+    driver = Drive(Refusing(Logging().run), Bench(INFO), {each.name: each for each in (first, other)}, lambda *_: None)
+    driver.run()
+    assert [each.experiment for each in driver.failures] == ["test.a"] and "no room" in driver.failures[0].reason
+    assert driver.outcomes.keys() == {"test.b"}

@@ -5,6 +5,8 @@
 Run as a module it is one of them: ``python -P -m gpudissect.device.process SPEC SEED SOCKET...``.
 """
 
+import ctypes
+import fcntl
 import os
 import pickle
 import signal
@@ -19,6 +21,7 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Thread
 
+import gpudissect
 from gpudissect.child_processes import kill_process, start_process, usable_cores
 from gpudissect.device import kinds
 from gpudissect.device.base import Device
@@ -32,14 +35,16 @@ from gpudissect.workload.digest import digest
 CLOSE_TIMEOUT_S = 20.0
 MERGED_WORKLOADS = 256  # most that run as one: the survey needs traces early to prepare the next batches
 MAX_SIMULATORS = 4  # most processes for one simulated GPU; each holds its own caches, up to about 100 MB
+_EXIT_S = 1.0
+_SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _END = b""
 
 
 class _Channel:
     """A socket to another process. A thread for each direction: neither process waits until the other one reads."""
 
-    def __init__(self, ours: socket.socket) -> None:
-        self._connection = Connection(ours.detach())
+    def __init__(self, descriptor: int) -> None:
+        self._connection = Connection(descriptor)
         self._outgoing: SimpleQueue[bytes] = SimpleQueue()
         self._incoming: SimpleQueue[bytes] = SimpleQueue()
         self._threads = [Thread(target=each, daemon=True) for each in (self._send, self._receive)]
@@ -88,22 +93,39 @@ class DeviceProcess(Device, BatchQueue):
 
     def __init__(self, spec: str, seed: int, count: int = 1) -> None:
         self._spec, self._next_channel = spec, 0
-        pairs = [socket.socketpair() for _ in range(count)]
-        theirs = [other.fileno() for _, other in pairs]
-        command = [*self.command, spec, str(seed), *map(str, theirs)]
-        paths = os.pathsep.join(filter(None, sys.path))
-        self._process = start_process(command, pass_fds=theirs, env={**os.environ, "PYTHONPATH": paths})
-        self._channels = [_Channel(ours) for ours, _ in pairs]
-        for _, other in pairs:
-            other.close()
+        self._infos: list[DeviceInfo] = []  # the first message of each channel
         self._in_flight: deque[list[int]] = deque()  # for each batch, the channels that run a share of it, in order
+        self._channels: list[_Channel] = []
+        pairs = [socket.socketpair() for _ in range(count)]
+        # Not in the place of a standard stream that the caller has closed.
+        theirs = [fcntl.fcntl(other, fcntl.F_DUPFD_CLOEXEC, 3) for _, other in pairs]
+        command, null = [*self.command, spec, str(seed), *map(str, theirs)], subprocess.DEVNULL
+        process = None
+        try:
+            process = start_process(command, pass_fds=theirs, stdin=null, stdout=null, env=_environment())
+            self._channels += (_Channel(ours.detach()) for ours, _ in pairs)
+        except (OSError, RuntimeError, ValueError) as error:  # no more processes or threads, or an impossible name
+            if process is not None:
+                kill_process(process)
+            raise DeviceError(f"{spec!a:.60}: its process could not be started: {error}") from None
+        finally:
+            for each in theirs:
+                os.close(each)
+            for pair in pairs:
+                for end in pair:
+                    end.close()
+        self._process = process
 
     @cached_property
     def info(self) -> DeviceInfo:
         """What is known of the device before anything is measured. Raises what opening it raised."""
-        *_, info = [self._receive(channel) for channel in self._channels]
-        assert isinstance(info, DeviceInfo)
-        return info
+        while len(self._infos) < len(self._channels):
+            answer = self._receive(self._channels[len(self._infos)])
+            if isinstance(answer, Exception):
+                raise answer
+            assert isinstance(answer, DeviceInfo)
+            self._infos.append(answer)
+        return self._infos[0]
 
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
         """Run a batch and wait for its traces; nothing else may be in the queue."""
@@ -145,9 +167,10 @@ class DeviceProcess(Device, BatchQueue):
     def close(self) -> None:
         """Close the device and end its processes. May be called twice.
 
-        They are killed if a batch is in flight or closing takes longer than `CLOSE_TIMEOUT_S`.
+        They are killed while they start or a batch is in flight, or if closing takes longer than `CLOSE_TIMEOUT_S`.
         """
-        if self._process.poll() is None and not self._in_flight:
+        is_idle = bool(self._infos) and not self._in_flight
+        if is_idle and self._process.poll() is None:
             for channel in self._channels:
                 channel.put(_END)
             with suppress(subprocess.TimeoutExpired):
@@ -158,14 +181,22 @@ class DeviceProcess(Device, BatchQueue):
         self._channels = []
 
     def _receive(self, channel: _Channel) -> DeviceInfo | Answer:
-        """The next answer. Raises `DeviceError` if the process ended, and any error of opening the device."""
+        """The next answer. Raises `DeviceError` if the process ended."""
         if not (message := channel.get()):
-            code = self._process.wait()
+            with suppress(subprocess.TimeoutExpired):  # another one of several processes may have ended
+                self._process.wait(_EXIT_S)
+            kill_process(self._process)
+            code = self._process.returncode
             raise DeviceError(f"{self._spec}: the device process exited with code {code}; run the survey again")
         answer: DeviceInfo | Answer = pickle.loads(message)
-        if isinstance(answer, Exception) and "info" not in self.__dict__:
-            raise answer
         return answer
+
+
+def _environment() -> dict[str, str]:
+    """Environment in which the other process imports what this one does."""
+    own = os.path.dirname(os.path.dirname(gpudissect.__file__))
+    paths = [own, *(path for path in sys.path if isinstance(path, str) and path)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def open_in_process(spec: str, *, seed: int = 0) -> Device:
@@ -242,7 +273,13 @@ def main(spec: str, seed: int, sockets: Sequence[int]) -> None:
         return
     while len(connections) > 1:
         other = connections.pop()
-        if os.fork() == 0:  # this is the new process
+        try:
+            is_new = os.fork() == 0
+        except OSError as error:
+            _answer(other, DeviceError(f"no further process can be started: {error}"))
+            is_new = False
+        if is_new:
+            _die_with_parent()
             for connection in connections:
                 connection.close()
             connections = [other]
@@ -256,8 +293,15 @@ def main(spec: str, seed: int, sockets: Sequence[int]) -> None:
             os.wait()
 
 
+def _die_with_parent() -> None:
+    """Let the kernel end this process with its parent, also if a GPU hangs."""
+    with suppress(AttributeError, OSError):  # of Linux alone
+        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+
+
 if __name__ == "__main__":
-    for number in (signal.SIGINT, signal.SIGHUP):  # the survey process handles them
+    _die_with_parent()
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # the survey process handles them
         signal.signal(number, signal.SIG_IGN)
     with suppress(EOFError, ConnectionError):  # the other process is gone
         main(sys.argv[1], int(sys.argv[2]), [*map(int, sys.argv[3:])])

@@ -25,6 +25,8 @@ class BatchQueue(Protocol):
 
 def run_merged(run: Run, batches: Sequence[Batch]) -> list[Answer]:
     """Run batches as one. If that fails, run each alone, so that one failure does not affect the others."""
+    if len(batches) == 1:
+        return [_answer(run, batches[0])]
     try:
         traces = iter(run([workload for batch in batches for workload in batch]))
     except Exception:
@@ -60,6 +62,22 @@ class Merged(BatchQueue):
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+
+class Separate(BatchQueue):
+    """Runs each batch by itself, when it is collected."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._waiting: deque[Batch] = deque()
+
+    def submit(self, batch: Batch) -> None:
+        """Hold a batch until it is collected."""
+        self._waiting.append(batch)
+
+    def collect(self) -> list[Trace]:
+        """The traces of the first batch. Raises what the device raises."""
+        return self._run(self._waiting.popleft())
 
 
 class Observed(BatchQueue):

@@ -163,8 +163,12 @@ class Drive:
             self._submit(each)
 
     def _submit(self, each: _Running) -> None:
-        self.queue.submit(each.batch)
-        self.running.append(each)
+        try:
+            self.queue.submit(each.batch)
+        except Exception as error:
+            self._fail_or_conclude(each, _describe(error))
+        else:
+            self.running.append(each)
 
     def _collect(self) -> None:
         """Collect the oldest batch, send its traces to its experiment, and submit the next batch of that experiment."""

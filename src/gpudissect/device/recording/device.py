@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 import gpudissect
 from gpudissect import errors
 from gpudissect.device.base import Device
-from gpudissect.device.queue import Answer, Batch, BatchQueue, Observed
+from gpudissect.device.queue import Answer, Batch, BatchQueue, Observed, Separate
 from gpudissect.device.recording import codec
 from gpudissect.device.recording.codec import Data, Entry
 from gpudissect.device.recording.format import Recording, Writer, read
@@ -211,6 +211,10 @@ class RecordedGpu(Device):
         self._trace_runs = runs
         self._batch_runs[key] += 1
         return traces
+
+    def queue(self) -> BatchQueue:
+        """A queue that answers each batch by itself: errors were recorded by batch."""
+        return Separate(self.run)
 
     def _add(self, entry: Entry, data: Data) -> None:
         if "trace" in entry:
