@@ -8,7 +8,8 @@ from pathlib import Path as FilePath
 import numpy as np
 import pytest
 
-from gpudissect.device.base import Device, WithoutHost
+from gpudissect.device.base import Described, Device, without_host
+from gpudissect.device.queue import Separate
 from gpudissect.device.recording import codec, format
 from gpudissect.device.recording.device import MAX_ITEMS, MAX_SMS, RecordedGpu, Recorder
 from gpudissect.device_info import DeviceInfo, Origin
@@ -140,7 +141,7 @@ def test_the_device_is_the_recorded_one_marked_as_replayed(folder, tmp_path):
 
 
 def test_a_recording_without_the_host_names_none(folder):
-    with Recorder(WithoutHost(FakeGpu()), folder) as recorder:
+    with Recorder(Described(FakeGpu(, without_host)), folder) as recorder:
         recorder.run([LAP])
     provenance = RecordedGpu.open(folder).info.provenance
     assert "host" not in provenance and provenance["gpu_uuid"] == "GPU-1"
