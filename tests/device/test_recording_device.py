@@ -141,7 +141,7 @@ def test_the_device_is_the_recorded_one_marked_as_replayed(folder, tmp_path):
 
 
 def test_a_recording_without_the_host_names_none(folder):
-    with Recorder(Described(FakeGpu(, without_host)), folder) as recorder:
+    with Recorder(Described(FakeGpu(), without_host), folder) as recorder:
         recorder.run([LAP])
     provenance = RecordedGpu.open(folder).info.provenance
     assert "host" not in provenance and provenance["gpu_uuid"] == "GPU-1"
