@@ -6,7 +6,6 @@ Run as a module it is one of them: ``python -P -m gpudissect.device.process SPEC
 """
 
 import ctypes
-import fcntl
 import os
 import pickle
 import signal
@@ -92,6 +91,8 @@ class DeviceProcess(Device, BatchQueue):
     command = (sys.executable, "-P", "-m", __name__)
 
     def __init__(self, spec: str, seed: int, count: int = 1) -> None:
+        import fcntl  # of POSIX alone: other devices run without it
+
         self._spec, self._next_channel = spec, 0
         self._infos: list[DeviceInfo] = []  # the first message of each channel
         self._in_flight: deque[list[int]] = deque()  # for each batch, the channels that run a share of it, in order
