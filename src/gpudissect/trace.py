@@ -54,18 +54,11 @@ class Context:
 class _Arrays(Mapping[str, Array]):
     """Read-only int64 arrays by name, held in narrower types."""
 
-    def __init__(self, arrays: Mapping[str, Array] = MappingProxyType({})) -> None:
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
         self._narrow: dict[str, Array] = {}
         for name, array in arrays.items():
             narrow = narrowed(np.asarray(array, dtype=np.int64))
             self._narrow[name] = narrow.copy() if np.may_share_memory(narrow, array) else narrow
-
-    # Pickle the narrow arrays: traces are sent between processes.
-    def __reduce__(self) -> tuple[type, tuple[()], dict[str, Array]]:
-        return _Arrays, (), self._narrow
-
-    def __setstate__(self, narrow: dict[str, Array]) -> None:
-        self._narrow = narrow
 
     def __getitem__(self, name: str) -> Array:
         array = self._narrow[name].astype(np.int64)

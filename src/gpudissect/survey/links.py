@@ -1,10 +1,12 @@
 """The links of one GPU: to the host, and to every other GPU whose memory it can access."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from gpudissect.device.base import Described, Device
 from gpudissect.device_info import DeviceInfo
+from gpudissect.estimate import Estimate
 from gpudissect.measure.plan import Study
 from gpudissect.survey.drive import Failure, Progress
 from gpudissect.survey.registry import experiments
@@ -44,30 +46,18 @@ class Links:
 def measure_links(device: Device, seed: int = 0, progress: Progress | None = None) -> Links:
     """Measure the links of a device, each in a survey of its own: a failure on one link does not affect the others."""
     peers = str(device.info.facts.get("peers", "")).split()
-    names = [HOST, *(f"cuda:{peer}" for peer in peers)] if peers else [HOST, OTHER_GPUS]
+    others: dict[str, Device] = {f"cuda:{peer}": Described(device, partial(_with_peer, peer)) for peer in peers}
+    targets: dict[str, Device] = {HOST: device} | (others or {OTHER_GPUS: device})
     registered, links = experiments(Study.LINKS), Links()
-    for number, name in enumerate(names):
-        one = device if name == HOST else Described(device, _with_peer(name.rpartition(":")[2] if peers else ""))
-        element = HOST if name == HOST else PEER
+    for number, (name, one) in enumerate(targets.items()):
 
         def report(done: int, total: int, what: str, number: int = number) -> None:
             if progress is not None:
-                progress(number, len(names), what)
+                progress(number, len(targets), what)
 
-        requested = [each for each in registered.values() if each.element == element]
+        requested = [each for each in registered.values() if each.element == (HOST if name == HOST else PEER)]
         survey = run_experiments(one, requested, registered, seed=seed, progress=report)
-        links.values.append(
-            LinkValues(
-                device.info.spec,
-                name,
-                {
-                    each.attribute: (float(each.value), each.low, each.high)
-                    for each in survey.findings
-                    if isinstance(each.value, int | float) and each.low is not None and each.high is not None
-                },
-                {each.attribute: each.reason for each in survey.findings if each.reason},
-            )
-        )
+        links.values.append(_values(device.info.spec, name, survey.findings))
         links.failures += [replace(each, experiment=f"{each.experiment} to {name}") for each in survey.failures]
         links.interrupted = survey.interrupted
         if survey.interrupted:
@@ -75,6 +65,15 @@ def measure_links(device: Device, seed: int = 0, progress: Progress | None = Non
     return links
 
 
-def _with_peer(peer: str) -> Callable[[DeviceInfo], DeviceInfo]:
-    """Describe a device as if it could access the memory of one other GPU alone."""
-    return lambda info: replace(info, facts={**info.facts, "peers": peer}) if peer else info
+def _with_peer(peer: str, info: DeviceInfo) -> DeviceInfo:
+    """A description as if the device could access the memory of one other GPU alone."""
+    return replace(info, facts={**info.facts, "peers": peer})
+
+
+def _values(source: str, target: str, findings: Sequence[Estimate]) -> LinkValues:
+    values = {
+        each.attribute: (float(each.value), each.low, each.high)
+        for each in findings
+        if isinstance(each.value, int | float) and each.low is not None and each.high is not None
+    }
+    return LinkValues(source, target, values, {each.attribute: each.reason for each in findings if each.reason})

@@ -8,8 +8,11 @@ from functools import partial
 
 import numpy as np
 
+from gpudissect.estimate import Estimate, Status
+from gpudissect.measure.cache.plan_latency import latency_estimate
+from gpudissect.measure.infer_confidence import TIMED
 from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT, Latency, lap_latency, median_over_sms
-from gpudissect.measure.plan import Ask, Bench
+from gpudissect.measure.plan import Ask, Bench, without
 from gpudissect.measure.throughput.stream_search import BestStream, Configuration, measure_best, resident_blocks
 from gpudissect.units import KIB, MIB, format_bytes
 from gpudissect.workload import Chase, Path, Shuffled, Timing, Transfer
@@ -65,6 +68,19 @@ class Link:
             f"{LATENCY_METHOD} {format_bytes(links * stride)}",
             tuple(trace.workload for trace in traces),
         )
+
+    def latencies(self, element: str, bench: Bench) -> Ask[tuple[Estimate, ...]]:
+        """Estimates of both latencies in cycles, and of that of ``hit_latency`` in ns as ``link_latency``."""
+        estimates: list[Estimate] = []
+        for attribute in SPANS:
+            found = yield from self.latency(attribute, bench)
+            make = partial(latency_estimate, element, method=found.method, evidence=found.evidence, confidence=TIMED)
+            estimates.append(make(attribute, found.cycles))
+            if attribute == "hit_latency" and found.nanoseconds is not None:
+                estimates.append(make("link_latency", found.nanoseconds))
+            elif attribute == "hit_latency":
+                estimates += without(Status.NOT_FOUND, element, "the SM clock is not known", "link_latency")
+        return tuple(estimates)
 
     def bandwidth(self, transfer: Transfer, bench: Bench) -> Ask[BestStream]:
         """Bandwidth of loads, of stores or, as a copy within the memory behind the link, of both directions."""

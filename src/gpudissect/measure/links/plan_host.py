@@ -10,9 +10,7 @@ from functools import partial
 from gpudissect.catalogue.pcie import describe_pcie, pcie_bandwidth
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
-from gpudissect.measure.cache.plan_latency import latency_estimate
-from gpudissect.measure.infer_confidence import TIMED
-from gpudissect.measure.links.link import MIN_L2_SIZES, MIN_SPAN, SPANS, Link, footprint_limit
+from gpudissect.measure.links.link import MIN_L2_SIZES, MIN_SPAN, Link, footprint_limit
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.throughput.rate_estimates import Unbounded, format_rate
 from gpudissect.measure.throughput.stream_search import bandwidth_estimate, why_no_streams
@@ -26,16 +24,7 @@ def latency_plan(bench: Bench, known: Known) -> Plan:
     """Latency of a load over few pages, in cycles and in ns, and over many pages."""
     if (absent := _absent(bench, "hit_latency", "link_latency", "wide_latency")) is not None:
         return absent
-    estimates = []
-    for attribute in SPANS:
-        found = yield from HOST.latency(attribute, bench)
-        estimate = partial(latency_estimate, "host", method=found.method, evidence=found.evidence, confidence=TIMED)
-        estimates.append(estimate(attribute, found.cycles))
-        if attribute == "hit_latency" and found.nanoseconds is not None:
-            estimates.append(estimate("link_latency", found.nanoseconds))
-        elif attribute == "hit_latency":
-            estimates += without(Status.NOT_FOUND, "host", "the SM clock is not known", "link_latency")
-    return Outcome(tuple(estimates))
+    return Outcome((yield from HOST.latencies("host", bench)))
 
 
 def bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:

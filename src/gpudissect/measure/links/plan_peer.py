@@ -4,12 +4,8 @@ Whoever measures it disturbs the other GPU, so it is a study of its own. What th
 so that the L2 of the other GPU answers; where loads are cached in between differs by GPU, and is not measured.
 """
 
-from functools import partial
-
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.cache.plan_latency import latency_estimate
-from gpudissect.measure.infer_confidence import TIMED
-from gpudissect.measure.links.link import SPANS, Link
+from gpudissect.measure.links.link import Link
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, Study, without
 from gpudissect.measure.throughput.rate_estimates import Unbounded
 from gpudissect.measure.throughput.stream_search import bandwidth_estimate
@@ -30,15 +26,7 @@ def peer_plan(bench: Bench, known: Known) -> Plan:
     for transfer in (Transfer.COPY, Transfer.READ, Transfer.WRITE):  # a copy needs most memory, which is taken once
         best = yield from link.bandwidth(transfer, bench)
         estimates.append(bandwidth_estimate("peer", f"{transfer}_bandwidth", best, NO_BOUND, ()))
-    for attribute in SPANS:
-        latency = yield from link.latency(attribute, bench)
-        make = partial(latency_estimate, "peer", method=latency.method, evidence=latency.evidence, confidence=TIMED)
-        estimates.append(make(attribute, latency.cycles))
-        if attribute == "hit_latency" and latency.nanoseconds is not None:
-            estimates.append(make("link_latency", latency.nanoseconds))
-        elif attribute == "hit_latency":
-            estimates += without(Status.NOT_FOUND, "peer", "the SM clock is not known", "link_latency")
-    return Outcome(tuple(estimates))
+    return Outcome((*estimates, *(yield from link.latencies("peer", bench))))
 
 
 EXPERIMENTS = (Experiment(Key("links.peer"), peer_plan, ATTRIBUTES, study=Study.LINKS, element="peer"),)
