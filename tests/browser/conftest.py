@@ -20,6 +20,15 @@ from tests.support.hostile import monstrous
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+# Shared memory of containers is small, and a headless page counts as hidden: neither may stop its frames.
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    "--disable-gpu",
+    "--disable-renderer-backgrounding",
+    "--disable-background-timer-throttling",
+    "--disable-backgrounding-occluded-windows",
+)
 
 
 class Opened:
@@ -45,7 +54,7 @@ def browser():
     if binary is None:
         pytest.skip("no Chromium on this machine")
     with api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=binary, args=["--no-sandbox"])
+        running = playwright.chromium.launch(executable_path=binary, args=list(ARGUMENTS))
         yield running
         running.close()
 

@@ -6,11 +6,13 @@ pytestmark = pytest.mark.browser
 PAGES = ("h200", "gtx980", "hide")
 MAX_FOLLOWED = 50  # links of a page, spread over it
 OPEN_ALL = "document.querySelectorAll('details').forEach(each => each.open = true)"
+# A busy machine's headless browser may drop a frame for good: no step of the walk waits longer than a second.
 WALK = """async () => {
   document.documentElement.style.scrollBehavior = 'auto';
+  const drawn = done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 15)));
   for (let y = 0; y < document.body.scrollHeight; y += 600) {
     scrollTo(0, y);
-    await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 15))));
+    await Promise.race([new Promise(drawn), new Promise(done => setTimeout(done, 1000))]);
   }
 }"""
 
