@@ -53,7 +53,9 @@ class _Running:
 class Drive:
     """The state of some experiments on a device.
 
-    Scheduling depends only on the traces, not on timing: a recording replays in the order in which it was made.
+    Of those that can start, the one that begins the longest chain of others goes first (list scheduling by critical
+    path: Graham 1969). Scheduling depends only on the traces, not on timing: a recording replays in the
+    order in which it was made.
 
     Attributes:
         queue: the batch queue of the device.
@@ -80,6 +82,7 @@ class Drive:
     check_limits: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
+        self._ranks = _ranks(self.experiments)
         if not self.bench.quick:
             return
         for name, experiment in self.experiments.items():  # needs come first
@@ -105,6 +108,7 @@ class Drive:
         """Those whose needs are known; those that change the clock, or come last, only when no other is left."""
         ended = self._ended()
         known = [name for name, each in waiting.items() if all(need.name in ended for need in each.needs)]
+        known.sort(key=lambda name: -self._ranks[name])
         others = [name for name in known if not (waiting[name].changes_clock or waiting[name].last)]
         return others if others or self.running else known
 
@@ -242,3 +246,12 @@ class Drive:
     def _reason(self, name: str) -> str:
         """Why an experiment has no outcome."""
         return SKIPPED_BY_QUICK if name in self.skipped else self.failed.get(name, "interrupted")
+
+
+def _ranks(experiments: Mapping[str, Experiment]) -> dict[str, int]:
+    """For each experiment, the length of the longest chain of those that need it, one after the other, itself first."""
+    ranks = dict.fromkeys(experiments, 1)
+    for name, experiment in reversed(experiments.items()):  # needs come first
+        for need in experiment.needs:
+            ranks[need.name] = max(ranks[need.name], ranks[name] + 1)
+    return ranks

@@ -163,7 +163,7 @@ def run_experiments(
         drive.failures.append(Failure(str(profile), str(reached)))
         drive.failed = dict.fromkeys(drive.experiments.keys() - drive.outcomes.keys(), str(reached)) | drive.failed
     elements = {each.element for each in requested}
-    outcomes = drive.outcomes
+    outcomes = {name: drive.outcomes[name] for name in drive.experiments if name in drive.outcomes}
     knowledge = [outcome.knowledge for outcome in outcomes.values()]
     caches, paths = _instances(knowledge, CacheCounts), _instances(knowledge, PathCounts)
     conditions = gather(drive.contexts)

@@ -7,6 +7,7 @@ cache. So orders are compared by the likelihood of all accesses; an order of n w
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
@@ -123,8 +124,7 @@ class _Run(NamedTuple):
     start: int  # position of the first replacement
     hits: NDArray[np.float64]  # log-likelihood of hits only before each position
     misses: list[float]  # log-likelihood of a miss at each position
-    next_access: list[list[int]]  # from a position on, to each line
-    next_accesses: Array  # the same
+    accesses: list[list[int]]  # positions of those to each line, and the end of the run
     fill: float  # log-likelihood of the accesses before the first replacement
     ways: int
 
@@ -137,17 +137,16 @@ class _Run(NamedTuple):
         known = outcomes != UNKNOWN
         hits = np.where(known, np.where(outcomes == HIT, right, wrong), 0.0)
         misses = np.where(known, np.where(outcomes == MISS, right, wrong), 0.0)
-        accesses = [np.flatnonzero(observed.lines == line) for line in range(ways + 1)]
-        following = (np.append(each, count)[np.searchsorted(each, np.arange(count + 1))] for each in accesses)
-        table = np.stack(list(following), axis=1)
+        accesses = [[*np.flatnonzero(observed.lines == line).tolist(), count] for line in range(ways + 1)]
         new = np.isin(np.arange(start), np.unique(observed.lines[:start], return_index=True)[1])
         fill = log_likelihood(np.where(new, MISS, HIT).astype(np.int8), outcomes[:start], misread)
         sums = np.concatenate([[0.0], np.cumsum(hits)])
-        return cls(lines, start, sums, misses.tolist(), table.tolist(), table, fill, ways)
+        return cls(lines, start, sums, misses.tolist(), accesses, fill, ways)
 
     def advance(self, position: int, victim: int) -> tuple[int, float]:
         """Position of the next miss, on the victim of that at `position`, and the log-likelihood up to it."""
-        following = self.next_access[position + 1][victim]
+        accesses = self.accesses[victim]
+        following = accesses[bisect_left(accesses, position + 1)]
         score = float(self.hits[following] - self.hits[position + 1])
         return following, score + (self.misses[following] if following < len(self.lines) else 0.0)
 
@@ -215,14 +214,16 @@ class _Steps(NamedTuple):
     lines: Array
     hits: NDArray[np.float64]
     misses: NDArray[np.float64]
-    next_access: Array
+    next_access: Array  # from a position on, to each line
     end: int
 
     @classmethod
     def of(cls, run: _Run) -> _Steps:
         """Of a run."""
-        end = len(run.lines)
-        return cls(np.array([*run.lines, 0]), run.hits, np.array([*run.misses, 0.0]), run.next_accesses, end)
+        end, positions = len(run.lines), np.arange(len(run.lines) + 1)
+        following = [np.array(each)[np.searchsorted(each, positions)] for each in run.accesses]
+        next_access = np.stack(following, axis=1)
+        return cls(np.array([*run.lines, 0]), run.hits, np.array([*run.misses, 0.0]), next_access, end)
 
     def advance(self, positions: Array, victims: Array) -> tuple[Array, NDArray[np.float64]]:
         """As `_Run.advance`, for positions (n,) and victims (n, m)."""

@@ -263,16 +263,23 @@ class _Finder:
         one_full = [lines.sample(np.where(np.arange(full.size) == one, full, 1), rng) for one in sets]
         if not all((yield from self.tests.fit(one_full))):
             return False
-        for _ in range(CHECKS):
-            order = rng.permutation(full.size)  # so that other sets share a portion
-            for extra in (0, 1):
-                for portion in portions(full[order] + extra, self.count // 2):
-                    quotas = np.zeros_like(full)
-                    quotas[order] = portion
-                    fits = yield from fits_by_set(lines, quotas, self.tests)
-                    if np.any(fits[quotas > 0] == bool(extra)):
-                        return False
+        for count in (1, CHECKS - 1):  # most wrong structures fail the first
+            quotas = [each for _ in range(count) for each in self._quotas(full, rng.permutation(full.size))]
+            fits = yield from fits_by_set(lines, quotas, self.tests)
+            for each, fit in zip(quotas, fits, strict=True):
+                is_over = np.any(each > full)
+                if np.any(fit[each > 0] == is_over):
+                    return False
         return full.size > 1 or (yield from self.tests.is_one_set(ways[0], 1 << self.bits))
+
+    def _quotas(self, ways: Array, order: Array) -> list[Array]:
+        """As many lines as each set has ways, then one more, a portion of the sets at a time, in this order of sets."""
+        quotas: list[Array] = []
+        for extra in (0, 1):
+            for portion in portions(ways[order] + extra, self.count // 2):
+                quotas.append(np.zeros_like(ways))
+                quotas[-1][order] = portion
+        return quotas
 
 
 def _one_line_per_set(rows: tuple[int, ...], place: int, value: int) -> Array:

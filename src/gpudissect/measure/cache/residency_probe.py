@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.measure.cache.infer_level import Level
-from gpudissect.measure.cache.infer_policy import MISS, classify
+from gpudissect.measure.cache.infer_policy import MISS, Outcomes, classify
 from gpudissect.measure.cache.infer_residency import Control, Fit, decide_by_line, decide_each
 from gpudissect.measure.cache.infer_structure import LinesBySet
 from gpudissect.measure.plan import Ask, Bench
@@ -99,7 +99,7 @@ class ResidencyTest:
             chases = [self.chase(orders[i], repetition + number, count) for i, count in zip(pending, laps, strict=True)]
             # The first round needs only some control; from the second on it grows along.
             longest = max(chase.order.count * chase.laps for chase in chases)
-            controls = self._control_chases(longest if number else MIN_ACCESSES)
+            controls = self._control_chases(longest if number else MIN_ACCESSES, self.control.accesses)
             traces, was_disturbed = (yield [*chases, *controls]), self.is_disturbed
             self._record(traces, traces[len(chases) :])
             if self._control_misses:
@@ -150,12 +150,19 @@ class ResidencyTest:
     def _control_misses(self) -> bool:
         return self.control.misses > MAX_MISREAD_SHARE * self.control.accesses
 
-    def grow_control(self, accesses: int) -> Ask[None]:
-        """Let the control grow to at least so many accesses."""
-        controls = self._control_chases(accesses)
-        if controls:
-            traces = yield controls
-            self._record(traces, traces)
+    def run_with_control(self, chases: Sequence[Chase]) -> Ask[list[Trace]]:
+        """The traces of chases, for each of which the control has grown to at least as many accesses."""
+        traces: list[Trace] = []
+        for first, after in _slices([chase.order.count * chase.laps for chase in chases], MAX_RECORDS):
+            batch, controls, grown = chases[first:after], list[Chase](), self.control.accesses
+            for chase in batch:
+                for control in self._control_chases(chase.order.count * chase.laps, grown):
+                    controls.append(control)
+                    grown += control.order.count * control.laps
+            found = yield [*controls, *batch]
+            self._record(found[: len(controls)], found[: len(controls)])
+            traces += found[len(controls) :]
+        return traces
 
     def _record(self, traces: Sequence[Trace], controls: Sequence[Trace]) -> None:
         self.evidence = (*self.evidence, *(trace.workload for trace in traces))
@@ -180,12 +187,23 @@ class ResidencyTest:
             repetition=repetition,
         )
 
-    def _control_chases(self, accesses: int) -> list[Chase]:
-        """A chase over the control, if it has fewer accesses than that."""
-        missing = accesses - self.control.accesses
+    def _control_chases(self, accesses: int, known: int) -> list[Chase]:
+        """A chase over the control, if `known` accesses to it are fewer than that."""
+        missing = accesses - known
         laps = max(MIN_LAPS, -(-missing // self._control_order.count))
-        repetition = CONTROL_REPETITION + self.control.accesses
-        return [self.chase(self._control_order, repetition, laps)] if missing > 0 else []
+        return [self.chase(self._control_order, CONTROL_REPETITION + known, laps)] if missing > 0 else []
+
+
+def _slices(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
+    """Consecutive parts, as (first, after), whose sizes add up to `most` at most, or of one."""
+    first = total = 0
+    for number, size in enumerate(sizes):
+        if number > first and total + size > most:
+            yield first, number
+            first, total = number, 0
+        total += size
+    if sizes:
+        yield first, len(sizes)
 
 
 class Inconclusive(Exception):
@@ -277,9 +295,8 @@ def ways_of_sets(lines: LinesBySet, guess: int, max_lines: int, tests: ConflictT
             return tuple(fitting.tolist())
         if (tried[pending] > sizes[pending]).any() or sizes.min() <= guess:
             return None
-        fits = np.ones(sizes.size, dtype=bool)
-        for portion in portions(np.where(pending, tried, 0), max_lines):
-            fits &= yield from fits_by_set(lines, portion, tests)
+        by_portion = yield from fits_by_set(lines, [*portions(np.where(pending, tried, 0), max_lines)], tests)
+        fits = np.all(by_portion, axis=0)
         fitting = np.where(pending & fits, tried, fitting)
         overflowing = np.where(pending & ~fits, tried, overflowing)
         tried = np.where(fits, tried + 1, tried - 1)
@@ -296,44 +313,63 @@ def portions(quotas: Array, max_lines: int) -> Iterator[Array]:
         yield portion
 
 
-def fits_by_set(lines: LinesBySet, quotas: Array, tests: ConflictTests) -> Ask[NDArray[np.bool_]]:
-    """Whether each set holds as many random lines as its quota (0: not tested, True)."""
+def fits_by_set(lines: LinesBySet, quotas: Sequence[Array], tests: ConflictTests) -> Ask[list[NDArray[np.bool_]]]:
+    """For each of some quotas, whether each set holds as many random lines as that (0: not tested, True)."""
     fits = yield from _fits_by_set(lines, quotas, tests)
     for _ in tests.test.more_tries():
-        if not fits.all():
-            fits |= yield from _fits_by_set(lines, np.where(fits, 0, quotas), tests)
+        again = [i for i, fit in enumerate(fits) if not fit.all()]
+        tried = yield from _fits_by_set(lines, [np.where(fits[i], 0, quotas[i]) for i in again], tests)
+        for i, fit in zip(again, tried, strict=True):
+            fits[i] = fits[i] | fit
     return fits
 
 
-def _fits_by_set(lines: LinesBySet, quotas: Array, tests: ConflictTests) -> Ask[NDArray[np.bool_]]:
+def _fits_by_set(lines: LinesBySet, quotas: Sequence[Array], tests: ConflictTests) -> Ask[list[NDArray[np.bool_]]]:
     test, level = tests.test, tests.test.level
     assert level.bounds is not None
-    fits, pending = np.ones(quotas.size, dtype=bool), quotas > 0
-    counts = np.empty((0, quotas.size, 3), dtype=np.int64)
+    tried = [_Quota(each) for each in quotas]
     for number in range(MAX_ROUNDS):
-        order = tests.chain(lines.sample(np.where(pending, quotas, 0), tests.rng("ways")))
+        pending = [each for each in tried if each.pending.any()]
+        if not pending:
+            return [each.fits for each in tried]
         laps = WAYS_LAPS << number
-        if order.count * laps > MAX_RECORDS:
+        samples = (lines.sample(np.where(each.pending, each.quota, 0), tests.rng("ways")) for each in pending)
+        orders = [tests.chain(sample) for sample in samples]
+        if max(order.count for order in orders) * laps > MAX_RECORDS:
             break
-        yield from test.grow_control(order.count * laps)
-        chase = partial(Chase, path=level.path, timing=Timing.EACH, warmup=test.warmup, alone=level.alone)
-        (trace,) = yield [chase(order=order, laps=laps)]
-        sets = lines.set_of[order.offsets() // tests.line]
-        counts = np.concatenate([counts, _count_by_set(trace, sets, quotas.size, laps, level.bounds)])
-        tested = np.flatnonzero(pending)
-        slow = np.all(counts[:, tested, 2] > 0, axis=0)  # in every lap: a miss that takes longer, say one of a TLB too
-        for tested_set, fit, is_slow in zip(tested, decide_each(counts[:, tested], test.control), slow, strict=True):
+        chase = partial(Chase, path=level.path, timing=Timing.EACH, warmup=test.warmup, alone=level.alone, laps=laps)
+        traces = yield from test.run_with_control([chase(order=order) for order in orders])
+        for each, order, trace in zip(pending, orders, traces, strict=True):
+            outcomes = classify(trace.cycles, level.bounds).reshape(laps, order.count)
+            each.decide(outcomes, lines.set_of[order.offsets() // tests.line], test.control)
+    unclear = sum(int(each.pending.sum()) for each in tried)
+    raise Inconclusive(f"of {sum(each.quota.size for each in tried)} sets {unclear} neither clearly fit nor overflow")
+
+
+class _Quota:
+    """What is known of the sets that are tested with some number of lines each; arrays of shape (sets,)."""
+
+    def __init__(self, quota: Array) -> None:
+        self.quota = quota
+        self.fits, self.pending = np.ones(quota.size, dtype=bool), quota > 0
+        self._counts = np.empty((0, quota.size, 3), dtype=np.int64)  # of hits, misses and unknown accesses in a lap
+
+    def decide(self, outcomes: Outcomes, sets: Array, control: Control) -> None:
+        """Take in a trace: `outcomes`, shape (laps, n), of accesses to `sets`, shape (n,)."""
+        is_first = not self._counts.size
+        self._counts = np.concatenate([self._counts, _count_by_set(outcomes, sets, self.quota.size)])
+        tested = np.flatnonzero(self.pending)
+        counts = self._counts[:, tested]
+        slow = np.all(counts[:, :, 2] > 0, axis=0)  # in every lap: a miss that takes longer, say one of a TLB too
+        for number, fit, is_slow in zip(tested, decide_each(counts, control), slow, strict=True):
             if is_slow and fit is Fit.FITS:
-                fits[tested_set], pending[tested_set] = False, number == 0
+                self.fits[number], self.pending[number] = False, is_first
             elif fit is not Fit.UNDECIDED:
-                fits[tested_set], pending[tested_set] = fit is Fit.FITS, False
-        if not pending.any():
-            return fits
-    raise Inconclusive(f"of {quotas.size} sets {int(pending.sum())} neither clearly fit nor overflow")
+                self.fits[number], self.pending[number] = fit is Fit.FITS, False
 
 
-def _count_by_set(trace: Trace, sets: Array, count: int, laps: int, bounds: Bounds) -> Array:
-    """Hits, misses and unknown accesses, shape (laps, sets, 3)."""
-    outcomes = classify(trace.cycles, bounds).reshape(laps, sets.size)
+def _count_by_set(outcomes: Outcomes, sets: Array, count: int) -> Array:
+    """Hits, misses and unknown accesses, shape (laps, sets, 3), of outcomes of shape (laps, n)."""
+    laps = len(outcomes)
     places = (np.arange(laps)[:, None] * count + sets[None, :]) * 3 + outcomes
     return np.bincount(places.ravel(), minlength=laps * count * 3).reshape(laps, count, 3)

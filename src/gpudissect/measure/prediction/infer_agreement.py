@@ -103,9 +103,10 @@ class CheckedSequence:
 
 def is_repeated(offsets: Array, size: int) -> Mask:
     """Which accesses are not the first to their `size` bytes."""
-    repeated = np.ones(offsets.size, dtype=bool)
-    repeated[np.unique(offsets // size, return_index=True)[1]] = False
-    return repeated
+    numbers, count = offsets // size, offsets.size
+    first = np.full(int(numbers.max(initial=0)) + 1, count)
+    first[numbers[::-1]] = np.arange(count - 1, -1, -1)  # of equal numbers the last one stays: the first access
+    return np.asarray(first[numbers] != np.arange(count))
 
 
 def predict_misses(cache: Cache, offsets: Array) -> PredictedMisses:

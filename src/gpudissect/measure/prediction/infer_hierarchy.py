@@ -160,7 +160,8 @@ class PathModel:
         With random policies the majority of several simulations. Where a cache has alternatives nothing is predicted
         unless all agree.
         """
-        levels, resampled = self._predict(offsets)
+        own = replace(self)  # with a simulator of its own, for other threads predict, too
+        levels, resampled = own._predict(offsets)
         for number, stage in enumerate(self.stages):
             for cache in stage.alternatives:
                 stages = [*self.stages]

@@ -1,7 +1,10 @@
 """Validate an inferred cache on random accesses to it that nothing was inferred from."""
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import NoneType
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,6 +24,7 @@ from gpudissect.trace import Array
 from gpudissect.vocabulary import CACHES
 from gpudissect.workload import Chase, Explicit, Timing
 
+Prediction = TypeVar("Prediction")
 FOOTPRINTS = (0.6, 1.0, 1.4)  # relative to the capacity
 VISITS = 3  # of each line in a lap, through random words of it
 LAPS = 2
@@ -50,7 +54,7 @@ def prediction_plan(element: str, bench: Bench, known: Known) -> Plan:
     chase = partial(Chase, path=level.path, timing=Timing.EACH, warmup=0, laps=LAPS, alone=level.alone)
     traces = yield [chase(order=Explicit(order), flush=level.alone) for order in orders]
     offsets = [np.tile(order, LAPS) for order in orders]
-    predicted = [infer_agreement.predict_misses(cache, each) for each in offsets]
+    predicted = predict_each(partial(infer_agreement.predict_misses, cache), offsets)
     pairs = list(zip(predicted, [classify(trace.cycles, level.bounds) for trace in traces], strict=True))
     counts = infer_agreement.count_misses(element, pairs)
     shortfall = MISREAD_SHORTFALL if counts.possible == 1 else infer_agreement.RANDOM_SHORTFALL
@@ -76,6 +80,12 @@ def _order(level: Level, structure: Structure, share: float, bench: Bench) -> Ar
     lines = rng.choice(structure.lines, size=count, replace=False)
     chosen = rng.permuted(np.tile(np.arange(words), (count, 1)), axis=1)[:, :visits]
     return rng.permutation((lines[:, None] * structure.line + chosen * level.path.word).ravel())
+
+
+def predict_each(predict: Callable[[Array], Prediction], sequences: Sequence[Array]) -> list[Prediction]:
+    """The predictions for some sequences, each in a thread: simulators run without the GIL."""
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(predict, sequences))
 
 
 EXPERIMENTS = tuple(

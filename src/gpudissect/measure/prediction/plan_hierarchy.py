@@ -23,6 +23,7 @@ from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome,
 from gpudissect.measure.prediction import infer_agreement, infer_hierarchy
 from gpudissect.measure.prediction.infer_agreement import CheckedSequence, NotPredicted, PathCounts, refute_policies
 from gpudissect.measure.prediction.infer_hierarchy import PathModel, Stage, TlbModel
+from gpudissect.measure.prediction.plan_cache import predict_each
 from gpudissect.measure.tlb.infer_miss_penalty import TlbLevel
 from gpudissect.measure.tlb.page_accesses import PATH, WARMUP, PageAccesses, memory_limit
 from gpudissect.measure.tlb.page_accesses import VISITS as PAGE_VISITS
@@ -190,12 +191,13 @@ def _visits(count: int, line: int, word: int, reach: int, rng: np.random.Generat
 def _check(model: PathModel, orders: Sequence[Array]) -> Ask[list[CheckedSequence]]:
     """Run every sequence twice."""
     runs = yield from _run(model.path, orders, infer_agreement.RUNS)
+    predictions = predict_each(model.predict, orders)
     sequences = []
-    for order, (first, second) in zip(orders, runs, strict=True):
+    for order, prediction, (first, second) in zip(orders, predictions, runs, strict=True):
         observed = [model.classify(trace.cycles) for trace in (first, second)]
         evidence = (first.workload, second.workload)
         counted = infer_agreement.is_repeated(order, model.fetch)
-        sequences.append(CheckedSequence(order, counted, *model.predict(order), observed, evidence))
+        sequences.append(CheckedSequence(order, counted, *prediction, observed, evidence))
     return sequences
 
 
