@@ -251,7 +251,7 @@ class Drive:
 def _ranks(experiments: Mapping[str, Experiment]) -> dict[str, int]:
     """For each experiment, the length of the longest chain of those that need it, one after the other, itself first."""
     ranks = dict.fromkeys(experiments, 1)
-    for name, experiment in reversed(experiments.items()):  # needs come first
+    for name, experiment in reversed([*experiments.items()]):  # needs come first
         for need in experiment.needs:
             ranks[need.name] = max(ranks[need.name], ranks[name] + 1)
     return ranks

@@ -20,7 +20,7 @@ from gpudissect.measure.cache.infer_residency import Control, Fit, decide_by_lin
 from gpudissect.measure.cache.infer_structure import LinesBySet
 from gpudissect.measure.plan import Ask, Bench
 from gpudissect.trace import OTHER_PROCESSES, Array, Trace
-from gpudissect.workload import Bounds, Chase, Explicit, Order, Timing
+from gpudissect.workload import Chase, Explicit, Order, Timing
 
 WARMUP_LAPS = MIN_LAPS = 2
 DISTURBED_WARMUP_LAPS = 32  # where other processes use the GPU: until their lines are evicted
