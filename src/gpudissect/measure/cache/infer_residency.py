@@ -79,10 +79,9 @@ def overflow_log_odds(counts: Array, control: Control) -> NDArray[np.float64]:
 def _log_misread(misses: Array, exposure: NDArray[np.float64], control: Control) -> NDArray[np.float64]:
     """Log probability of `misses` misread hits in `exposure` accesses, given the control; shape (.., chains)."""
     shape, known = control.misses + 0.5, control.accesses + 1.0
-    counts, which = np.unique(misses, return_inverse=True)
-    ways = np.array([lgamma(count + shape) - lgamma(shape) - lgamma(count + 1) for count in counts.tolist()])
+    ways = {count: lgamma(count + shape) - lgamma(shape) - lgamma(count + 1) for count in set(misses.ravel().tolist())}
     chance = shape * np.log1p(exposure / known) + misses * np.log1p(known / exposure)
-    return np.asarray(ways[which].reshape(misses.shape) - chance)
+    return np.array([ways[count] for count in misses.ravel().tolist()]).reshape(misses.shape) - chance
 
 
 def decide(counts: Array, control: Control) -> Fit:
@@ -92,16 +91,18 @@ def decide(counts: Array, control: Control) -> Fit:
 
 def decide_each(counts: Array, control: Control) -> list[Fit]:
     """The verdict on each chain of counts (laps, chains, 3): undecided on thin evidence or mostly unknown accesses."""
+    return [_fit(fits, overflows) for fits, overflows in zip(*verdicts(counts, control), strict=True)]
+
+
+def verdicts(counts: Array, control: Control) -> tuple[Mask, Mask]:
+    """The same as masks, shape (chains,): which fit, which overflow."""
     known = counts[:, :, :2].sum(axis=(0, 2)) >= MIN_KNOWN_SHARE * counts.sum(axis=(0, 2))
     odds = overflow_log_odds(counts, control)
-    return [_verdict(one) if clear else Fit.UNDECIDED for one, clear in zip(odds, known, strict=True)]
+    return known & (odds <= log(ERROR_ODDS)), known & (odds >= -log(ERROR_ODDS))
 
 
-def _verdict(log_odds: float) -> Fit:
-    limit = -log(ERROR_ODDS)
-    if log_odds >= limit:
-        return Fit.OVERFLOWS
-    return Fit.FITS if log_odds <= -limit else Fit.UNDECIDED
+def _fit(fits: bool, overflows: bool) -> Fit:
+    return Fit.FITS if fits else Fit.OVERFLOWS if overflows else Fit.UNDECIDED
 
 
 def overflow_log_odds_by_line(misses: Array, laps: int) -> float:
@@ -131,7 +132,8 @@ def excess_fit(excess: float, expected: float, laps: int) -> Fit:
 
 def decide_by_line(misses: Array, laps: int) -> Fit:
     """The verdict on misses of each line of a chain in a number of laps, undecided on thin evidence."""
-    return _verdict(overflow_log_odds_by_line(misses, laps))
+    odds = overflow_log_odds_by_line(misses, laps)
+    return _fit(odds <= log(ERROR_ODDS), odds >= -log(ERROR_ODDS))
 
 
 def probe_sizes(low: int, high: int, step: int, max_count: int = MAX_SIZES_PER_BATCH) -> list[int]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_policy import MISS, Outcomes, classify
-from gpudissect.measure.cache.infer_residency import Control, Fit, decide_by_line, decide_each
+from gpudissect.measure.cache.infer_residency import Control, Fit, decide_by_line, decide_each, verdicts
 from gpudissect.measure.cache.infer_structure import LinesBySet
 from gpudissect.measure.plan import Ask, Bench
 from gpudissect.trace import OTHER_PROCESSES, Array, Trace
@@ -225,8 +225,8 @@ class ConflictTests:
         return [fit is Fit.FITS for fit in fits]
 
     def chain(self, lines: Array) -> Explicit:
-        """The lines in random order, a new one each time."""
-        return Explicit(self.rng("ring").permutation(lines) * self.line)
+        """The lines, all different, in random order, a new one each time."""
+        return Explicit.of_distinct(self.rng("ring").permutation(lines) * self.line)
 
     def rng(self, purpose: str) -> np.random.Generator:
         """A random generator, a new one each time."""
@@ -361,11 +361,9 @@ class _Quota:
         tested = np.flatnonzero(self.pending)
         counts = self._counts[:, tested]
         slow = np.all(counts[:, :, 2] > 0, axis=0)  # in every lap: a miss that takes longer, say one of a TLB too
-        for number, fit, is_slow in zip(tested, decide_each(counts, control), slow, strict=True):
-            if is_slow and fit is Fit.FITS:
-                self.fits[number], self.pending[number] = False, is_first
-            elif fit is not Fit.UNDECIDED:
-                self.fits[number], self.pending[number] = fit is Fit.FITS, False
+        fits, overflows = verdicts(counts, control)
+        self.fits[tested[fits | overflows]] = (fits & ~slow)[fits | overflows]
+        self.pending[tested] = ~(fits | overflows) | (fits & slow & is_first)
 
 
 def _count_by_set(outcomes: Outcomes, sets: Array, count: int) -> Array:

@@ -179,8 +179,9 @@ def issue_rate(totals: SmTotals, operations: float, idle: float = 0.0) -> Throug
     result, which a longer run would not have.
     """
     work, spans = operations * totals.warps, totals.spans
-    low, middle = np.quantile(work / spans, [0.25, 0.5])
-    high = np.quantile(work / np.where(spans > idle, spans - idle, spans), 0.75)
+    low, middle, high = np.quantile(work / spans, [0.25, 0.5, 0.75])
+    if idle:
+        high = np.quantile(work / np.where(spans > idle, spans - idle, spans), 0.75)
     return Throughput(float(middle), float(low), float(high))
 
 
