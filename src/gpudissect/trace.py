@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.workload import Chase, Timing, Workload
 from gpudissect.workload.order import narrowed
 
 Array = NDArray[np.int64]
@@ -51,33 +53,66 @@ class Context:
     __reduce__ = _rebuild
 
 
-class _Arrays(Mapping[str, Array]):
-    """Read-only int64 arrays by name, held in narrower types."""
+class Planned(NamedTuple):
+    """An array that follows from the workload: it is computed when it is read."""
 
-    def __init__(self, arrays: Mapping[str, Array]) -> None:
-        self._narrow: dict[str, Array] = {}
+    size: int
+    compute: Callable[[], Array]
+
+
+def planned_arrays(workload: Workload) -> dict[str, Planned]:
+    """What a trace holds besides measurements: the offsets of a chase, otherwise most of it."""
+    if not isinstance(workload, Chase) or workload.timing is not Timing.EACH:
+        return {}
+    return {"offsets": Planned(workload.records, workload.visited)}
+
+
+class _Arrays(Mapping[str, Array]):
+    """Read-only int64 arrays by name, held in narrower types, or planned."""
+
+    def __init__(self, arrays: Mapping[str, Array | Planned]) -> None:
+        self._held: dict[str, Array | Planned] = {}
         for name, array in arrays.items():
-            narrow = narrowed(np.asarray(array, dtype=np.int64))
-            self._narrow[name] = narrow.copy() if np.may_share_memory(narrow, array) else narrow
+            self._held[name] = array if isinstance(array, Planned) else _narrow_copy(array)
 
     def __getitem__(self, name: str) -> Array:
-        array = self._narrow[name].astype(np.int64)
+        held = self._held[name]
+        array = held.compute() if isinstance(held, Planned) else held.astype(np.int64)
         array.flags.writeable = False
         return array
 
     def __contains__(self, name: object) -> bool:
-        return name in self._narrow
+        return name in self._held
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._narrow)
+        return iter(self._held)
 
     def __len__(self) -> int:
-        return len(self._narrow)
+        return len(self._held)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        return sum(8 * array.size for array in self._narrow.values())
+        return sum(8 * array.size for array in self._held.values())
+
+    def measured(self) -> _Arrays:
+        """Those that are not planned."""
+        return self._of({name: array for name, array in self._held.items() if not isinstance(array, Planned)})
+
+    def completed(self, planned: Mapping[str, Planned]) -> _Arrays:
+        """These after planned ones."""
+        return self._of({**planned, **self._held})
+
+    @classmethod
+    def _of(cls, held: dict[str, Array | Planned]) -> _Arrays:
+        arrays = cls({})
+        arrays._held = held
+        return arrays
+
+
+def _narrow_copy(array: Array) -> Array:
+    narrow = narrowed(np.asarray(array, dtype=np.int64))
+    return narrow.copy() if np.may_share_memory(narrow, array) else narrow
 
 
 class _NamedArray:
@@ -141,6 +176,16 @@ class Trace:
         """Bytes of its arrays as they are read; it takes less memory."""
         assert isinstance(self.arrays, _Arrays)
         return self.arrays.nbytes
+
+    def measured(self) -> Trace:
+        """The trace without planned arrays."""
+        assert isinstance(self.arrays, _Arrays)
+        return replace(self, arrays=self.arrays.measured())
+
+    def completed(self, workload: Workload) -> Trace:
+        """The trace of measured arrays with the planned ones of its workload."""
+        assert isinstance(self.arrays, _Arrays)
+        return replace(self, arrays=self.arrays.completed(planned_arrays(workload)))
 
     @property
     def overflow_count(self) -> int:

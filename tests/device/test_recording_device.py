@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gpudissect.device.base import Described, Device, without_host
-from gpudissect.device.queue import Separate
+from gpudissect.device.queue import Deferred
 from gpudissect.device.recording import codec, format
 from gpudissect.device.recording.device import MAX_ITEMS, MAX_SMS, RecordedGpu, Recorder
 from gpudissect.device_info import DeviceInfo, Origin
@@ -175,7 +175,7 @@ class FailsOnce(FakeGpu):
 def test_a_queue_replays_the_errors_of_its_batches(folder, batches):
     class Alone(FailsOnce):
         def queue(self):
-            return Separate(self.run)
+            return Deferred(self.run, 1)
 
     with Recorder(Alone(), folder) as recorder:
         recorded = answers(recorder, *batches)

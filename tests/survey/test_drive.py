@@ -5,7 +5,7 @@ from types import NoneType
 
 import pytest
 
-from gpudissect.device.queue import Merged
+from gpudissect.device.queue import Deferred
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome
@@ -93,7 +93,7 @@ def asking(key: Key, batches: int, **declared) -> Experiment:
 def test_what_comes_last_starts_when_all_others_ended():
     last, quiet = asking(Key("test.a"), 1, last=True), asking(Key("test.b"), 2)
     device = Logging()
-    driver = Drive(Merged(device.run), Bench(INFO), {each.name: each for each in (last, quiet)}, lambda *_: None)
+    driver = Drive(Deferred(device.run), Bench(INFO), {each.name: each for each in (last, quiet)}, lambda *_: None)
     driver.run()
     assert device.batches == [["test.b"], ["test.b"], ["test.a"]]
     assert [context.clock_hz for context in driver.contexts] == [1e9, 1e9, 1e9]
@@ -102,13 +102,24 @@ def test_what_comes_last_starts_when_all_others_ended():
 def test_what_changes_the_clock_runs_last_and_its_clock_is_no_condition():
     loud, quiet = asking(Key("test.a"), 1, changes_clock=True), asking(Key("test.b"), 2)
     device = Logging()
-    driver = Drive(Merged(device.run), Bench(INFO), {each.name: each for each in (loud, quiet)}, lambda *_: None)
+    driver = Drive(Deferred(device.run), Bench(INFO), {each.name: each for each in (loud, quiet)}, lambda *_: None)
     driver.run()
     assert device.batches == [["test.b"], ["test.b"], ["test.a"]]
     assert [context.clock_hz for context in driver.contexts] == [1e9, 1e9, None]
 
 
-class Refusing(Merged):
+def test_what_begins_the_longest_chain_starts_first():
+    alone, first = asking(Key("test.alone"), 1), asking(Key("test.first"), 1)
+    second = asking(Key("test.second"), 1, needs=(first.key,))
+    device = Logging()
+    driver = Drive(
+        Deferred(device.run), Bench(INFO), {each.name: each for each in (alone, first, second)}, lambda *_: 0
+    )
+    driver.run()
+    assert device.batches == [["test.first", "test.alone"], ["test.second"]]
+
+
+class Refusing(Deferred):
     """A queue that takes no batch of one experiment."""
 
     def submit(self, batch):

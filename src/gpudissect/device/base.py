@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Protocol, Self
 
-from gpudissect.device.queue import Answer, Batch, BatchQueue, Merged, Observed
+from gpudissect.device.queue import Answer, Batch, BatchQueue, Deferred, Observed
 from gpudissect.device_info import DeviceInfo
 from gpudissect.trace import Trace
 from gpudissect.workload import Workload
@@ -33,7 +33,7 @@ class Device(Protocol):
 
     def queue(self) -> BatchQueue:
         """A new batch queue. By default, batches run in this process when their traces are collected."""
-        return Merged(self.run)
+        return Deferred(self.run)
 
     def prepare(self) -> bool:
         """Do one step of preparation while no batch is waiting. Return whether there was one to do."""

@@ -95,7 +95,7 @@ class DeviceProcess(Device, BatchQueue):
 
         self._spec, self._next_channel = spec, 0
         self._infos: list[DeviceInfo] = []  # the first message of each channel
-        self._in_flight: deque[list[int]] = deque()  # for each batch, the channels that run a share of it, in order
+        self._in_flight: deque[tuple[Batch, list[int]]] = deque()  # each with the channels that run a share, in order
         self._channels: list[_Channel] = []
         pairs = [socket.socketpair() for _ in range(count)]
         # Not in the place of a standard stream that the caller has closed.
@@ -147,11 +147,11 @@ class DeviceProcess(Device, BatchQueue):
         for number, channel in enumerate(channels):
             self._channels[channel].put(pickle.dumps(batch[number :: len(channels)], pickle.HIGHEST_PROTOCOL))
         self._next_channel = (channels[-1] + 1) % count
-        self._in_flight.append(channels)
+        self._in_flight.append((batch, channels))
 
     def collect(self) -> list[Trace]:
         """The traces of the first batch that was not collected yet. Raises what the device raised for it."""
-        channels = self._in_flight[0]
+        batch, channels = self._in_flight[0]
         answers = [self._receive(self._channels[channel]) for channel in channels]
         self._in_flight.popleft()
         parts: list[list[Trace]] = []
@@ -160,10 +160,10 @@ class DeviceProcess(Device, BatchQueue):
                 raise answer
             assert isinstance(answer, list)
             parts.append(answer)
-        traces: list[Trace] = [None] * sum(map(len, parts))  # type: ignore[list-item]
+        traces: list[Trace] = [None] * len(batch)  # type: ignore[list-item]
         for number, part in enumerate(parts):
             traces[number :: len(parts)] = part
-        return traces
+        return [trace.completed(workload) for workload, trace in zip(batch, traces, strict=True)]
 
     def close(self) -> None:
         """Close the device and end its processes. May be called twice.
@@ -260,6 +260,8 @@ def serve(device: Device, connection: Connection) -> None:
 def _answer(connection: Connection, answer: DeviceInfo | Answer) -> None:
     if isinstance(answer, Exception) and not isinstance(answer, GpudissectError):
         answer = DeviceError(f"{type(answer).__name__}: {answer}")  # exceptions of libraries may not unpickle
+    if isinstance(answer, list):
+        answer = [trace.measured() for trace in answer]
     connection.send_bytes(pickle.dumps(answer, pickle.HIGHEST_PROTOCOL))
 
 

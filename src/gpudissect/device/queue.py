@@ -41,11 +41,14 @@ def _answer(run: Run, batch: Batch) -> Answer:
         return error
 
 
-class Merged(BatchQueue):
-    """Runs batches when the first of them is collected: all that were submitted until then, as one."""
+class Deferred(BatchQueue):
+    """Runs batches when the first of them is collected: those submitted until then as one, or at most `most` of them.
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    A KeyboardInterrupt discards the batches that run.
+    """
+
+    def __init__(self, run: Run, most: int | None = None) -> None:
+        self._run, self._most = run, most
         self._waiting: list[Batch] = []
         self._answers: deque[Answer] = deque()
 
@@ -54,30 +57,15 @@ class Merged(BatchQueue):
         self._waiting.append(batch)
 
     def collect(self) -> list[Trace]:
-        """The next traces. Raises what their batch raised. A KeyboardInterrupt discards the running batches."""
+        """The next traces. Raises what their batch raised."""
         if not self._answers:
-            batches, self._waiting = self._waiting, []
+            batches = self._waiting[: self._most]
+            del self._waiting[: self._most]
             self._answers.extend(run_merged(self._run, batches))
         answer = self._answers.popleft()
         if isinstance(answer, Exception):
             raise answer
         return answer
-
-
-class Separate(BatchQueue):
-    """Runs each batch by itself, when it is collected."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._waiting: deque[Batch] = deque()
-
-    def submit(self, batch: Batch) -> None:
-        """Hold a batch until it is collected."""
-        self._waiting.append(batch)
-
-    def collect(self) -> list[Trace]:
-        """The traces of the first batch. Raises what the device raises."""
-        return self._run(self._waiting.popleft())
 
 
 class Observed(BatchQueue):

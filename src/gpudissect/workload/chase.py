@@ -270,6 +270,11 @@ class Chase:
         """Accesses that one lap reports with timing EACH."""
         return self.order.count if self.picks is None else len(self.picks)
 
+    def visited(self) -> NDArray[np.int64]:
+        """Byte offset of every access that is reported with timing EACH, lap after lap, shape (records,)."""
+        lap = self.order.offsets() if self.picks is None else self.order.offsets_at(np.array(self.picks))
+        return np.tile(lap, self.laps)
+
     @property
     def records(self) -> int:
         """Numbers in its trace: timed accesses (EACH) or laps."""

@@ -22,13 +22,13 @@ from pydantic import TypeAdapter, ValidationError
 import gpudissect
 from gpudissect import errors
 from gpudissect.device.base import Device
-from gpudissect.device.queue import Answer, Batch, BatchQueue, Observed, Separate
+from gpudissect.device.queue import Answer, Batch, BatchQueue, Deferred, Observed
 from gpudissect.device.recording import codec
 from gpudissect.device.recording.codec import Data, Entry
 from gpudissect.device.recording.format import Recording, Writer, read
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import GpudissectError, NotRecorded, RecordingError, UsageError
-from gpudissect.trace import LIFETIME, TOTALS, Array, Context, Trace
+from gpudissect.trace import LIFETIME, TOTALS, Array, Context, Trace, planned_arrays
 from gpudissect.units import as_text
 from gpudissect.workload import Chase, Launch, Mix, Stream, Timing, Workload
 from gpudissect.workload.digest import (
@@ -214,7 +214,7 @@ class RecordedGpu(Device):
 
     def queue(self) -> BatchQueue:
         """A queue that answers each batch by itself: errors were recorded by batch."""
-        return Separate(self.run)
+        return Deferred(self.run, 1)
 
     def _add(self, entry: Entry, data: Data) -> None:
         if "trace" in entry:
@@ -319,11 +319,9 @@ def _summary(workload: Workload) -> str:
 
 
 def _planned(label: str, workload: Workload) -> Array | None:
-    """The array if it follows from the workload: the offsets of a chase, most of a recording otherwise."""
-    if label != "offsets" or not isinstance(workload, Chase) or workload.timing is not Timing.EACH:
-        return None
-    lap = workload.order.offsets()
-    return np.tile(lap if workload.picks is None else lap[list(workload.picks)], workload.laps)
+    """The array if it follows from the workload."""
+    planned = planned_arrays(workload).get(label)
+    return None if planned is None else planned.compute()
 
 
 def _pack(label: str, array: Array, workload: Workload) -> tuple[Entry, bytes]:

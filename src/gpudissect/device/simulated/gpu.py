@@ -132,10 +132,11 @@ class SimulatedGpu(Device):
         key, route = digest(chase), self._routes[chase.path]
         context = self._context if chase.sm is None else replace(self._context, sm=chase.sm)
         if chase.path is not Path.CLUSTER:
-            return Trace(key, memory.run(chase, key, route.timer), context)
+            return Trace(key, memory.run(chase, key, route.timer), context).completed(chase)
         extra = route.latency[min(chase.peer, len(route.latency) - 1)] - route.latency[0]
         notes = {"peer_sm": str(chase.peer), "cluster_size": str(cluster_size)}
-        return Trace(key, memory.run(chase, key, route.timer, extra), replace(context, notes=notes))
+        arrays = memory.run(chase, key, route.timer, extra)
+        return Trace(key, arrays, replace(context, notes=notes)).completed(chase)
 
     def _memory(self, sms: int) -> Memory:
         """Memory with the private caches of so many SMs, made at its first use: it loads the compiler."""

@@ -37,7 +37,7 @@ class Memory:
         self._latencies = np.empty(CHUNK_ACCESSES, dtype=np.float64)
 
     def run(self, chase: Chase, digest: str, timer: float, extra: float = 0.0) -> dict[str, Array]:
-        """The arrays of a chase's trace, from cold caches.
+        """The measured arrays of a chase's trace, from cold caches.
 
         Its digest and the noise's seed determine all randomness. `timer`: cycles that timing one access adds, not used
         with whole laps; `extra`: cycles added to the latency of every access.
@@ -119,10 +119,7 @@ def _each(chase: Chase, chain: NDArray[np.int64], chunks: Iterator[Chunk]) -> di
             read = read[_picked(picks, chain.size, first, read.size)]
         cycles[done : done + read.size] = read
         done += read.size
-    visited = chain if picks is None else chain[picks]
-    offsets = np.empty_like(cycles)
-    offsets.reshape(chase.laps, -1)[:] = visited
-    return {"offsets": offsets, "cycles": cycles}
+    return {"cycles": cycles}
 
 
 def _lap(chase: Chase, chain: NDArray[np.int64], chunks: Iterator[Chunk]) -> dict[str, Array]:

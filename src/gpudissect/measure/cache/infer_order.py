@@ -136,12 +136,13 @@ class _Run(NamedTuple):
         right, wrong = log(1 - misread), log(misread)
         known = outcomes != UNKNOWN
         hits = np.where(known, np.where(outcomes == HIT, right, wrong), 0.0)
-        misses = np.where(known, np.where(outcomes == MISS, right, wrong), 0.0)
+        of_miss = {HIT: wrong, MISS: right, UNKNOWN: 0.0}
+        misses = [of_miss[outcome] for outcome in outcomes.tolist()]
         accesses = [[*np.flatnonzero(observed.lines == line).tolist(), count] for line in range(ways + 1)]
         new = np.isin(np.arange(start), np.unique(observed.lines[:start], return_index=True)[1])
         fill = log_likelihood(np.where(new, MISS, HIT).astype(np.int8), outcomes[:start], misread)
         sums = np.concatenate([[0.0], np.cumsum(hits)])
-        return cls(lines, start, sums, misses.tolist(), accesses, fill, ways)
+        return cls(lines, start, sums, misses, accesses, fill, ways)
 
     def advance(self, position: int, victim: int) -> tuple[int, float]:
         """Position of the next miss, on the victim of that at `position`, and the log-likelihood up to it."""

@@ -339,20 +339,20 @@ def _build_trace(
         sm=sms[0] if len(sms) == 1 else None,
         notes={**notes, **_notes(launch, windows, reports)},
     )
-    return Trace(workload=digest(chase), arrays=_arrays(chase, records, origin), context=context)
+    return Trace(digest(chase), _arrays(chase, records, origin), context).completed(chase)
 
 
 def _arrays(chase: Chase, records: NDArray[np.uint64], origin: int) -> dict[str, Array]:
-    """The arrays of a trace; `origin` is the link to offset 0."""
+    """The measured arrays of a trace; `origin` is the link to offset 0."""
     low = (records & np.uint64(_LOW_32)).astype(np.int64)
     high = (records >> np.uint64(32)).astype(np.int64)
     match chase.timing:
         case Timing.EACH:
-            offsets = chase.order.offsets()
-            picks = slice(None) if chase.picks is None else np.array(chase.picks)
             if chase.path is not Path.NOTHING:
+                offsets = chase.order.offsets()
+                picks = slice(None) if chase.picks is None else np.array(chase.picks)
                 _check_links(chase.path, low, np.roll(offsets, -1)[picks], origin)
-            return {"offsets": np.tile(offsets[picks], chase.laps), "cycles": high}
+            return {"cycles": high}
         case Timing.LAP:
             return {"cycles": records.astype(np.int64)}
         case Timing.COUNT:
