@@ -9,10 +9,10 @@ OPEN_ALL = "document.querySelectorAll('details').forEach(each => each.open = tru
 # A busy machine's headless browser may drop a frame for good: no step of the walk waits longer than a second.
 WALK = """async () => {
   document.documentElement.style.scrollBehavior = 'auto';
-  const drawn = done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 15)));
+  const nextFrames = done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 15)));
   for (let y = 0; y < document.body.scrollHeight; y += 600) {
     scrollTo(0, y);
-    await Promise.race([new Promise(drawn), new Promise(done => setTimeout(done, 1000))]);
+    await Promise.race([new Promise(nextFrames), new Promise(done => setTimeout(done, 1000))]);
   }
 }"""
 
