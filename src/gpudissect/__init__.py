@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from gpudissect.estimate import Status as Status
     from gpudissect.exports import export as export
     from gpudissect.results.check import Concern as Concern
+    from gpudissect.results.links import LinkReport as LinkReport
+    from gpudissect.study import links as links
     from gpudissect.trace import Trace as Trace
     from gpudissect.views.interactive import Comparison as Comparison
     from gpudissect.views.interactive import Element as Element
@@ -73,6 +75,8 @@ _HOMES = {
     ),
     "gpudissect.views.traces": ("RunTrace",),
     "gpudissect.api": ("chase", "check", "compare", "devices", "discover", "explain", "hide", "load", "predict", "run"),
+    "gpudissect.results.links": ("LinkReport",),
+    "gpudissect.study": ("links",),
     "gpudissect.trace": ("Trace",),
     "gpudissect.workload": (
         *("Access", "Bounds", "Chase", "Clock", "Explicit", "Instruction", "Launch", "LaunchMethod", "Mix"),

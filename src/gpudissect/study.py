@@ -33,9 +33,11 @@ from gpudissect.results.files import (
     partial_path,
     write_bytes,
 )
+from gpudissect.results.links import LinkReport
 from gpudissect.results.model import Options, Result
 from gpudissect.survey import run as surveys
 from gpudissect.survey.drive import Progress
+from gpudissect.survey.links import LinkValues, measure_links
 from gpudissect.survey.profiles import PROFILES
 from gpudissect.survey.registry import measured_elements
 from gpudissect.vocabulary import HIDING, OLDER_METHODS
@@ -258,6 +260,28 @@ def run_study(
                 error = caught
         result = with_evidence(build(info, survey, options, request.reference(info)), keeper)
         return RunOutcome(info, result, keeper if keep else None, error)
+
+
+def links(device: str | None = None, *, seed: int = 0, progress: Progress | None = None) -> LinkReport:
+    """Measure the links from GPUs to the host and to each other, as ``gpudissect links`` does.
+
+    `device` is one GPU, such as ``cuda:0``; None for all CUDA GPUs, one after the other. `progress` is called as
+    ``progress(done, total, what)``. A KeyboardInterrupt ends it with the links that were measured. Raises `UsageError`,
+    `DeviceError`.
+    """
+    infos: list[DeviceInfo] = []
+    values: list[LinkValues] = []
+    failures: list[str] = []
+    interrupted = False
+    for spec in kinds.choose(device or "cuda:all").specs:
+        with kinds.open_device(spec) as one:  # one at a time: each may lock a share of the host's free memory
+            found = measure_links(one, seed, progress)
+            infos.append(one.info)
+        values += found.values
+        failures += [f"{spec}: {failure.experiment}: {failure.reason}" for failure in found.failures]
+        if interrupted := found.interrupted:
+            break
+    return LinkReport(tuple(infos), tuple(values), tuple(failures), interrupted)
 
 
 def check_elements(elements: Sequence[str] | None) -> tuple[str, ...] | None:

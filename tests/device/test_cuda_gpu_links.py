@@ -91,8 +91,9 @@ def test_what_is_written_to_another_gpu_arrives(gpu, peer, transfer):
 
 
 def test_the_links_of_a_gpu(gpu, peer):
-    links, failures, _ = measure_links(gpu)
-    assert not failures
+    found = measure_links(gpu)
+    links = found.values
+    assert not found.failures
     for link in links:
         print(link.target, dict(link.values))
         assert MIN_NS < link.values["link_latency"][0] < MAX_NS

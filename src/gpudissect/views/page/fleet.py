@@ -63,6 +63,11 @@ def _row(card: CardReport, keys: list[tuple[str, str]]) -> list[Markup | str]:
 
 
 def _cell(found: Deviation) -> Markup:
-    step = sum(abs(found.relative) >= each for each in STEPS)
-    kind = f"heat {'slow' if is_slow(found) else 'fast'}-{step}" if step else "heat"
-    return tag("span", rounded(found.value, found.unit), f" {found.relative:+.1%}", class_=kind)
+    return heat(f"{rounded(found.value, found.unit)} {found.relative:+.1%}", found.relative, is_slow(found))
+
+
+def heat(text: str, deviation: float, is_slow: bool, title: str | None = None) -> Markup:
+    """A cell of a heat map, darker for larger relative deviations."""
+    step = sum(abs(deviation) >= each for each in STEPS)
+    kind = f"heat {'slow' if is_slow else 'fast'}-{step}" if step else "heat"
+    return tag("span", text, class_=kind, title=title)

@@ -1,0 +1,94 @@
+"""What `gpudissect links` found: the links of some GPUs as matrices, one for each attribute."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from gpudissect import __version__
+from gpudissect.device_info import DeviceInfo
+from gpudissect.survey.links import HOST as HOST
+from gpudissect.survey.links import OTHER_GPUS, LinkValues
+from gpudissect.survey.links import Bracketed as Bracketed
+from gpudissect.vocabulary import unit_of
+
+SCHEMA = "gpudissect-links/1"
+
+
+class Shown(NamedTuple):
+    """How the matrix of an attribute is shown."""
+
+    title: str
+    unit: float  # of the numbers in the matrix, in the unit of the attribute
+    more_is_slower: bool
+
+
+MATRICES: Mapping[str, Shown] = {
+    "link_latency": Shown("Latency of a load, ns", 1.0, True),
+    "read_bandwidth": Shown("Loads, GB/s", 1e9, False),
+    "write_bandwidth": Shown("Stores, GB/s", 1e9, False),
+    "copy_bandwidth": Shown("Loads and stores at once, GB/s of both directions together", 1e9, False),
+}
+
+
+@dataclass(frozen=True)
+class LinkReport:
+    """Links from GPUs to the host and to each other.
+
+    Attributes:
+        gpus: descriptions of the GPUs that load and store.
+        links: what was measured of each link.
+        failures: a line for each experiment that failed.
+        interrupted: whether links are missing because of an interrupt.
+
+    """
+
+    gpus: tuple[DeviceInfo, ...]
+    links: tuple[LinkValues, ...]
+    failures: tuple[str, ...] = ()
+    interrupted: bool = False
+
+    @property
+    def targets(self) -> list[str]:
+        """Whose memory was accessed: ``host``, then GPUs by number."""
+        gpus = {link.target for link in self.links} - {HOST, OTHER_GPUS}
+        return [HOST, *sorted(gpus, key=lambda name: int(name.rpartition(":")[2]))]
+
+    def matrix(self, attribute: str) -> dict[str, dict[str, Bracketed | None]]:
+        """Value, low and high of an attribute by the GPU that loads and stores, then by whose memory it is."""
+        by_pair = {(link.source, link.target): link.values.get(attribute) for link in self.links}
+        sources = dict.fromkeys(link.source for link in self.links)
+        return {source: {target: by_pair.get((source, target)) for target in self.targets} for source in sources}
+
+    @property
+    def reasons(self) -> list[str]:
+        """A line for each reason why values of a link are missing."""
+        lines = []
+        for link in self.links:
+            for reason in dict.fromkeys(link.reasons.values()):
+                names = ", ".join(name for name, text in link.reasons.items() if text == reason)
+                lines.append(f"{link.source} to {link.target}: no {names}: {reason}")
+        return lines
+
+    def to_json(self) -> dict[str, Any]:
+        """Every value with its bracket, and what the drivers state of the links."""
+        rows = [
+            {"from": link.source, "to": link.target, "missing": dict(link.reasons)}
+            | {
+                name: {"value": value, "low": low, "high": high, "unit": unit_of(name)}
+                for name, (value, low, high) in link.values.items()
+            }
+            for link in self.links
+        ]
+        gpus = [_described(info) for info in self.gpus]
+        return {"schema": SCHEMA, "version": __version__, "gpus": gpus, "links": rows, "failures": [*self.failures]}
+
+
+def _described(info: DeviceInfo) -> dict[str, Any]:
+    return {
+        "spec": info.spec,
+        "name": info.name,
+        "origin": info.origin,
+        "gpu_uuid": info.provenance.get("gpu_uuid"),
+        **{name: info.facts.get(name) for name in ("pcie_generation", "pcie_lanes")},
+        "peers": [int(number) for number in str(info.facts.get("peers", "")).split()],
+    }

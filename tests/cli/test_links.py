@@ -1,0 +1,32 @@
+"""``gpudissect links``: matrices on the screen, as JSON and as a page; here of a simulated GPU, which has no links."""
+
+import json
+
+import pytest
+
+SIMULATED = ("links", "-d", "sim:gtx980")
+
+
+def test_matrices_and_reasons_are_printed(gpudissect):
+    code, out, err = gpudissect(*SIMULATED)
+    assert (code, err) == (0, "")
+    assert out.count("from") == 4 and "sim:gtx980 to host: no " in out
+
+
+def test_files_hold_what_json_prints(gpudissect, tmp_path):
+    data, page = tmp_path / "links.json", tmp_path / "links.html"
+    code, out, _ = gpudissect(*SIMULATED, "-o", str(data), "--html", str(page), "--json")
+    assert code == 0 and json.loads(data.read_text()) == json.loads(out)
+    assert json.loads(out)["schema"] == "gpudissect-links/1"
+    assert "sim:gtx980: NVIDIA GeForce GTX 980, simulated" in page.read_text()
+
+
+@pytest.mark.parametrize(("option", "name"), [("-o", "links.html"), ("--html", "links.json"), ("-o", "no/links.json")])
+def test_a_file_that_cannot_be_written_is_refused_before_measuring(gpudissect, tmp_path, option, name):
+    code, out, err = gpudissect(*SIMULATED, option, str(tmp_path / name))
+    assert code == 2 and out == "" and err.count("\n") == 1
+
+
+def test_a_device_that_does_not_exist_is_one_line(gpudissect):
+    code, _, err = gpudissect("links", "-d", "sim:nothing")
+    assert code == 3 and err.count("\n") == 1
