@@ -12,6 +12,7 @@ from tests.support.pages import DOCS, PAGES, ROOT, blocks
 WITHOUT_RUNNING = (
     "cuda:0",
     "rec:run1",
+    "cuda:all",
     "result.json",
     "mine.toml",
     "mine.json",
