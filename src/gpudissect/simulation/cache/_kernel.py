@@ -18,6 +18,8 @@ from gpudissect.simulation.cache._replacement import (
     LINE_SHIFT,
     LIP,
     LRU,
+    MAX_SHORT_LIST,
+    MIN_LONG_LIST,
     PER,
     PERIOD,
     POLICY,
@@ -41,8 +43,6 @@ Int = int | np.int64
 
 # Values of column INDEX.
 LINEAR, MODULO, LOOKUP = range(3)
-
-MIN_WIDE_WAYS = 24  # larger sets are searched by vector instructions
 
 # Kinds of steps of a route.
 CACHE, TLB, PAGE_WALK, FAR_PARTITION, VICTIM_CACHE, EXCLUSIVE_CACHE = range(6)
@@ -79,15 +79,10 @@ def _set_number(shape: I64, tables: I32, a: Int, line: Int) -> Int:
 def _find(tags: I32, first: Int, ways: Int, tag: np.int32) -> Int:
     """Way of a set that holds a tag, or `ways`.
 
-    Indices are unsigned because numba tests signed ones for counting from the end, which prevents vectorisation. Wide
-    sets are searched to the end, without a branch, for the same reason.
+    Every way is compared: the processor cannot predict after which one a search ends. Indices are unsigned because
+    numba tests signed ones for counting from the end, which prevents vectorisation.
     """
     start = np.uint64(first)
-    if ways < MIN_WIDE_WAYS:
-        for way in range(np.uint64(ways)):
-            if tags[start + way] == tag:
-                return np.int64(way)
-        return ways
     found = np.int32(0)  # a tag is in at most one way, so a sum finds it
     for way in range(np.uint64(ways)):
         found += np.int32(way + np.uint64(1)) if tags[start + way] == tag else np.int32(0)
@@ -97,9 +92,9 @@ def _find(tags: I32, first: Int, ways: Int, tag: np.int32) -> Int:
 @inlined
 def _find_to_front(tags: I32, first: Int, ways: Int, tag: np.int32) -> Int:
     """As `_find`, and move the tag to the front of its list, or insert it there instead of the last one."""
-    if ways >= MIN_WIDE_WAYS:
+    if ways <= MAX_SHORT_LIST or ways >= MIN_LONG_LIST:
         way = _find(tags, first, ways, tag)
-        to_front(tags, first, min(way, ways - 1))
+        to_front(tags, first, ways, min(way, ways - 1))
         tags[first] = tag
         return way
     start = np.uint64(first)
@@ -147,9 +142,9 @@ def _access(arrays: Arrays, a: Int, offset: Int) -> bool:
             hit = (sectors[first + way] & bit) != 0
             sectors[first + way] |= bit
             if policy <= BIP and policy != FIFO:
-                to_front(sectors, first, way)
+                to_front(sectors, first, ways, way)
         if policy in (LIP, BIP):
-            to_front(tags, first, way)
+            to_front(tags, first, ways, way)
         elif policy > BIP:
             use(marks, policy, first, ways, way, True)
         if shape[a, ROOM] > 0:

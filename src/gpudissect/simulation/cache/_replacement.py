@@ -19,6 +19,8 @@ POLICY, ODDS, ORDERS, TOUCHED, SETS, ROOM, FIRST_USE, LINE, SECTOR, FEEDS, HOLES
 # Values of column POLICY; sets of those up to BIP are lists.
 LRU, FIFO, LIP, BIP, PLRU, NRU, MRU, SRRIP, SLRU, RANDOM, WEIGHTED, ORDER = range(12)
 
+MAX_SHORT_LIST, MIN_LONG_LIST = 8, 24  # lines of lists that are always written whole; that are searched as a whole
+
 BIP_FIRST_SHARE = 1 / 32  # of the fills of BIP, which insert at the front of the list
 
 
@@ -100,13 +102,22 @@ def victim(arrays: Arrays, a: Int, policy: Int, first: Int, ways: Int) -> Int:
 
 
 @inlined
-def to_front(values: I32 | I8, first: Int, way: Int) -> None:
-    """Move an element of a list to its front, and those before it back by one."""
-    start, steps = np.uint64(first), np.uint64(way)  # unsigned indices: see _find
-    moved = values[start + steps]
-    for step in range(steps):
-        place = start + steps - step
-        values[place] = values[place - np.uint64(1)]
+def to_front(values: I32 | I8, first: Int, ways: Int, way: Int) -> None:
+    """Move an element of a list to its front, and those before it back by one.
+
+    Short lists are written whole, with a choice but no branch for each element: see `_kernel._find`.
+    """
+    start, last = np.uint64(first), np.uint64(way)
+    moved = values[start + last]
+    if ways > MAX_SHORT_LIST:
+        for step in range(last):
+            place = start + last - step
+            values[place] = values[place - np.uint64(1)]
+    else:
+        for step in range(np.uint64(1), np.uint64(ways)):
+            place = np.uint64(ways) - step
+            other = start + place
+            values[other] = values[other - np.uint64(1)] if place <= last else values[other]
     values[start] = moved
 
 
@@ -123,9 +134,9 @@ def fill_list(arrays: Arrays, a: Int, policy: Int, first: Int, ways: Int, sector
             way -= 1
         return np.int64(way)
     if policy != LRU:  # its list is moved by the search
-        to_front(tags, first, ways - 1)
+        to_front(tags, first, ways, ways - 1)
     if sectored:
-        to_front(sectors, first, ways - 1)
+        to_front(sectors, first, ways, ways - 1)
     return np.int64(0)
 
 
@@ -149,12 +160,12 @@ def take_room(arrays: Arrays, a: Int, first: Int, ways: Int, way: Int) -> None:
     place = way if way < ways and shape[a, POLICY] == FIFO else 0
     if way == ways:
         used[a] -= marks[first + ways - 1]
-        to_front(marks, first, ways - 1)
+        to_front(marks, first, ways, ways - 1)
         marks[first] = shape[a, FIRST_USE]
         used[a] += shape[a, FIRST_USE]
     else:
         if place == 0:
-            to_front(marks, first, way)
+            to_front(marks, first, ways, way)
         used[a] += 2 - marks[first + place]
         marks[first + place] = 2
     while used[a] > shape[a, ROOM]:
