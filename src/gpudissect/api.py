@@ -18,7 +18,7 @@ from gpudissect.call_checks import (
 )
 from gpudissect.child_processes import temporary_folder
 from gpudissect.device import kinds
-from gpudissect.device.base import Device
+from gpudissect.device.base import MAX_KEPT_BYTES, Device
 from gpudissect.device.kinds import Listing
 from gpudissect.device.recording.device import Recorder
 from gpudissect.errors import UsageError
@@ -29,7 +29,15 @@ from gpudissect.results import files, model
 from gpudissect.results import predict as predicting
 from gpudissect.results.check import Concern
 from gpudissect.results.predict import DEFAULT_ACCESS
-from gpudissect.study import Request, check_elements, check_methods, check_outputs, hiding_elements, run_study
+from gpudissect.study import (
+    EVIDENCE_BYTES,
+    Request,
+    check_elements,
+    check_methods,
+    check_outputs,
+    hiding_elements,
+    run_study,
+)
 from gpudissect.survey.drive import Progress
 from gpudissect.views.interactive import Comparison, Explanation, MixPrediction, Result
 from gpudissect.views.traces import RunTrace
@@ -347,10 +355,10 @@ def _result(
 ) -> Result:
     check_type("device", device, str | None, DEVICE_NAME)
     check_outputs(None, html, traces, device, record, card)
-    keep = html is not None or traces is not None
+    kept_bytes = EVIDENCE_BYTES if html is None and traces is None else MAX_KEPT_BYTES
     spec = _only_device(device, 2)
     with uninterrupted() as held:
-        outcome = run_study(spec, request, record=record, keep=keep, progress=progress)
+        outcome = run_study(spec, request, record=record, kept_bytes=kept_bytes, progress=progress)
         errors = (outcome.error, *outcome.save(None, html, traces, card))
     for error in filter(None, errors):  # an error must not cost the result
         warnings.warn(str(error), stacklevel=3)

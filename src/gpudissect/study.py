@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from gpudissect.device import kinds
-from gpudissect.device.base import MAX_KEPT_BYTES, Described, Keeper, without_host
+from gpudissect.device.base import Described, Keeper, without_host
 from gpudissect.device.process import open_in_process
 from gpudissect.device.recording.device import Recorder
 from gpudissect.device_info import DeviceInfo, Origin
@@ -45,7 +45,7 @@ from gpudissect.vocabulary import HIDING, OLDER_METHODS
 if TYPE_CHECKING:
     from gpudissect.catalogue import Gpu
 
-MAX_EVIDENCE_BYTES = 256 << 20  # of traces kept for a result's series; half a survey of an H200 has 34 million
+EVIDENCE_BYTES = 256 << 20  # of traces kept for a result's series; half a survey of an H200 has 34 million
 MAX_QUOTED_CHARACTERS = 200
 STREAMING, ALL_ACCESSES = "streaming", "all"
 
@@ -146,14 +146,14 @@ class RunOutcome:
     Attributes:
         info: the device.
         result: the result, of an interrupted study too.
-        kept: the traces by the digests of their workloads, where they were kept.
+        kept: traces by the digests of their workloads.
         error: why the recording could not be finished; the result is not lost.
 
     """
 
     info: DeviceInfo
     result: Result
-    kept: Keeper | None
+    kept: Keeper
     error: UsageError | None
 
     def save(
@@ -199,7 +199,7 @@ class RunOutcome:
     def _page(self) -> str:
         from gpudissect.views.page.result import result_page
 
-        return result_page(with_evidence(self.result, self.kept or {}, PAGE_LIMITS))
+        return result_page(with_evidence(self.result, self.kept, PAGE_LIMITS))
 
     def _card(self, suffix: str) -> bytes:
         from gpudissect.views.card import card_file
@@ -210,19 +210,23 @@ class RunOutcome:
         from gpudissect.exports.tables import TRACE_FORMATS
         from gpudissect.views.traces import RunTrace
 
-        return TRACE_FORMATS[suffix](
-            self.kept or {}, lambda request, trace: RunTrace.of(request, trace, self.info).columns()
-        )
+        return TRACE_FORMATS[suffix](self.kept, lambda request, trace: RunTrace.of(request, trace, self.info).columns())
 
 
 def run_study(
-    spec: str, request: Request, *, record: Path | None = None, keep: bool = False, progress: Progress | None = None
+    spec: str,
+    request: Request,
+    *,
+    record: Path | None = None,
+    kept_bytes: int = EVIDENCE_BYTES,
+    progress: Progress | None = None,
 ) -> RunOutcome:
     """Run a study on the device of this name, one of `gpudissect.device.kinds.choose`.
 
-    `record` is a new folder for everything measured; with `keep` the traces are kept for a page or a table. A
-    KeyboardInterrupt ends it with what was measured. Raises `DeviceError` for a device that cannot be used,
-    `RecordingError` for a recording of another study, `UsageError` for a folder that cannot be written.
+    `record` is a new folder for everything measured. At most `kept_bytes` of traces are kept: `EVIDENCE_BYTES` for the
+    series of a result, `MAX_KEPT_BYTES` for a page or a table of traces. A KeyboardInterrupt ends it with what was
+    measured. Raises `DeviceError` for a device that cannot be used, `RecordingError` for a recording of another study,
+    `UsageError` for a folder that cannot be written.
     """
     error: UsageError | None = None
     with uninterrupted(), ExitStack() as stack:
@@ -237,7 +241,7 @@ def run_study(
         recorder = None
         if record is not None:
             device = recorder = stack.enter_context(Recorder(device, record, options=options.model_dump()))
-        keeper = Keeper(device, MAX_KEPT_BYTES if keep else MAX_EVIDENCE_BYTES)
+        keeper = Keeper(device, kept_bytes)
         survey = surveys.run_survey(
             keeper,
             request.study(options),
@@ -259,7 +263,7 @@ def run_study(
             except UsageError as caught:
                 error = caught
         result = with_evidence(build(info, survey, options, request.reference(info)), keeper)
-        return RunOutcome(info, result, keeper if keep else None, error)
+        return RunOutcome(info, result, keeper, error)
 
 
 def links(device: str | None = None, *, seed: int = 0, progress: Progress | None = None) -> LinkReport:

@@ -27,7 +27,7 @@ def gpus(monkeypatch, tmp_path):
 
 def jobs(*specs, only=("timer",)):
     outputs = (Path("r.json"), None, None, None)
-    return [Job(spec, spec.replace(":", ""), Request(elements=only), None, outputs, keep=False) for spec in specs]
+    return [Job(spec, spec.replace(":", ""), Request(elements=only), None, outputs, kept_bytes=0) for spec in specs]
 
 
 def test_each_gpu_gets_a_file_and_a_recording(gpus, gpudissect):

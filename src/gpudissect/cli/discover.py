@@ -136,9 +136,10 @@ def run_and_finish(
     cannot be written.
     """
     from gpudissect.cli.every_gpu import Job, run_at_once
+    from gpudissect.device.base import MAX_KEPT_BYTES
     from gpudissect.device.kinds import choose
     from gpudissect.interrupts import PATIENCE_S, uninterrupted
-    from gpudissect.study import check_outputs
+    from gpudissect.study import EVIDENCE_BYTES, check_outputs
 
     check_outputs(*outputs, spec=device, record=record, card=card)
     choice = choose(device)
@@ -147,9 +148,13 @@ def run_and_finish(
     if request.hiding and len(choice.specs) > 1:
         raise UsageError(f"latency hiding is measured on one device; name one, such as {choice.specs[0]}")
     several = device == ALL_GPUS and not request.hiding
-    keep = any(path is not None for path in outputs[1:])
+    kept_bytes = 0  # the table shows no single traces
+    if any(path is not None for path in outputs[1:]):
+        kept_bytes = MAX_KEPT_BYTES
+    elif as_json or outputs[0] is not None or card is not None:
+        kept_bytes = EVIDENCE_BYTES
     jobs = [
-        Job(spec, spec.replace(":", "") if several else "", request, record, (*outputs, card), keep)
+        Job(spec, spec.replace(":", "") if several else "", request, record, (*outputs, card), kept_bytes)
         for spec in choice.specs
     ]
     with uninterrupted() as held:

@@ -29,7 +29,7 @@ class Job:
     """A study on the device `spec`.
 
     `outputs` are the files of the result, the HTML report, the traces and the picture; they and the folder `record` get
-    `suffix` in their names if there is one. With `keep` the traces are kept for a page or a table.
+    `suffix` in their names if there is one. `kept_bytes`: see `run_study`.
     """
 
     spec: str
@@ -37,14 +37,14 @@ class Job:
     request: Request
     record: Path | None
     outputs: tuple[Path | None, ...]
-    keep: bool
+    kept_bytes: int
 
     def run(self, progress: Progress) -> tuple[Result, list[GpudissectError]]:
         """Measure, and write the files; the result, and why a file could not be written. Raises as `run_study`."""
         from gpudissect.study import run_study
 
         folder = self.record / self.suffix if self.record is not None else None
-        outcome = run_study(self.spec, self.request, record=folder, keep=self.keep, progress=progress)
+        outcome = run_study(self.spec, self.request, record=folder, kept_bytes=self.kept_bytes, progress=progress)
         return outcome.result, [*filter(None, [outcome.error]), *outcome.save(*map(self._named, self.outputs))]
 
     def _named(self, path: Path | None) -> Path | None:

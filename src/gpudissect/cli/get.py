@@ -95,7 +95,7 @@ def _measure(device: str, names: list[str]) -> tuple[Result, int]:
         print_note(choice.note)
     elements = tuple(dict.fromkeys(name.partition(".")[0] for name in names))
     with progress_on_stderr() as progress:
-        outcome = run_study(choice.specs[0], Request(elements=elements), progress=progress)
+        outcome = run_study(choice.specs[0], Request(elements=elements), kept_bytes=0, progress=progress)
     return outcome.result, finish([outcome.result], [])
 
 
