@@ -18,7 +18,7 @@ from gpudissect.call_checks import (
 )
 from gpudissect.child_processes import temporary_folder
 from gpudissect.device import kinds
-from gpudissect.device.base import MAX_KEPT_BYTES, Device
+from gpudissect.device.base import EVIDENCE_BYTES, MAX_KEPT_BYTES, Device
 from gpudissect.device.kinds import Listing
 from gpudissect.device.recording.device import Recorder
 from gpudissect.errors import UsageError
@@ -29,15 +29,7 @@ from gpudissect.results import files, model
 from gpudissect.results import predict as predicting
 from gpudissect.results.check import Concern
 from gpudissect.results.predict import DEFAULT_ACCESS
-from gpudissect.study import (
-    EVIDENCE_BYTES,
-    Request,
-    check_elements,
-    check_methods,
-    check_outputs,
-    hiding_elements,
-    run_study,
-)
+from gpudissect.study import Request, check_elements, check_methods, check_outputs, hiding_elements, run_study
 from gpudissect.survey.drive import Progress
 from gpudissect.views.interactive import Comparison, Explanation, MixPrediction, Result
 from gpudissect.views.traces import RunTrace

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from gpudissect.device import kinds
-from gpudissect.device.base import Described, Keeper, without_host
+from gpudissect.device.base import EVIDENCE_BYTES, Described, Keeper, without_host
 from gpudissect.device.process import open_in_process
 from gpudissect.device.recording.device import Recorder
 from gpudissect.device_info import DeviceInfo, Origin
@@ -45,7 +45,6 @@ from gpudissect.vocabulary import HIDING, OLDER_METHODS
 if TYPE_CHECKING:
     from gpudissect.catalogue import Gpu
 
-EVIDENCE_BYTES = 256 << 20  # of traces kept for a result's series; half a survey of an H200 has 34 million
 MAX_QUOTED_CHARACTERS = 200
 STREAMING, ALL_ACCESSES = "streaming", "all"
 

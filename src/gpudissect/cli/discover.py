@@ -136,10 +136,10 @@ def run_and_finish(
     cannot be written.
     """
     from gpudissect.cli.every_gpu import Job, run_at_once
-    from gpudissect.device.base import MAX_KEPT_BYTES
+    from gpudissect.device.base import EVIDENCE_BYTES, MAX_KEPT_BYTES
     from gpudissect.device.kinds import choose
     from gpudissect.interrupts import PATIENCE_S, uninterrupted
-    from gpudissect.study import EVIDENCE_BYTES, check_outputs
+    from gpudissect.study import check_outputs
 
     check_outputs(*outputs, spec=device, record=record, card=card)
     choice = choose(device)
