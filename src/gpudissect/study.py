@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -164,36 +165,13 @@ class RunOutcome:
         ``name.partial.json`` or under the next free name, and not at all without a found value.
         """
         found = any(finding.status is Status.FOUND for finding in self.result.findings)
-        contents: Sequence[tuple[Path | None, Callable[[], bytes]]] = (
+        contents: Contents = (
             (output, lambda: self.result.to_json().encode()),
             (html, lambda: self._page().encode()),
             (traces, lambda: self._traces(traces.suffix if traces else "")),
             (card, lambda: self._card(card.suffix if card else "")),
         )
-        not_replaced: list[Path] = []
-        partial: list[Path] = []
-        errors: list[GpudissectError] = []
-        for path, content in sorted(contents, key=lambda each: each[0] is not None and is_special(each[0])):
-            if path is None:
-                continue
-            if not found and holds_data(path):
-                not_replaced.append(path)
-                continue
-            written = partial_path(path) if self.result.interrupted and holds_data(path) else path
-            try:
-                write_bytes(written, content())
-            except UsageError as error:
-                errors.append(error)
-                continue
-            if written != path:
-                partial.append(written)
-        if not_replaced:
-            names = ", ".join(map(str, not_replaced))
-            errors.append(GpudissectError(f"nothing was found; not replaced: {names}; name a new file to write to"))
-        if partial:
-            names = ", ".join(map(str, partial))
-            errors.append(GpudissectError(f"interrupted: the files of an earlier run are kept; wrote {names}"))
-        return errors
+        return save_files(contents, found, self.result.interrupted)
 
     def _page(self) -> str:
         from gpudissect.views.page.result import result_page
@@ -210,6 +188,38 @@ class RunOutcome:
         from gpudissect.views.traces import RunTrace
 
         return TRACE_FORMATS[suffix](self.kept, lambda request, trace: RunTrace.of(request, trace, self.info).columns())
+
+
+Contents = Sequence[tuple[Path | None, Callable[[], bytes]]]
+"""Files to be written and what makes their content; None for files that were not requested."""
+
+
+def save_files(contents: Contents, found: bool, interrupted: bool) -> list[GpudissectError]:
+    """Write files as `RunOutcome.save` does; `found`: whether there is any value."""
+    not_replaced: list[Path] = []
+    partial: list[Path] = []
+    errors: list[GpudissectError] = []
+    for path, content in sorted(contents, key=lambda each: each[0] is not None and is_special(each[0])):
+        if path is None:
+            continue
+        if not found and holds_data(path):
+            not_replaced.append(path)
+            continue
+        written = partial_path(path) if interrupted and holds_data(path) else path
+        try:
+            write_bytes(written, content())
+        except UsageError as error:
+            errors.append(error)
+            continue
+        if written != path:
+            partial.append(written)
+    if not_replaced:
+        names = ", ".join(map(str, not_replaced))
+        errors.append(GpudissectError(f"nothing was found; not replaced: {names}; name a new file to write to"))
+    if partial:
+        names = ", ".join(map(str, partial))
+        errors.append(GpudissectError(f"interrupted: the files of an earlier run are kept; wrote {names}"))
+    return errors
 
 
 def run_study(
@@ -277,14 +287,36 @@ def links(device: str | None = None, *, seed: int = 0, progress: Progress | None
     failures: list[str] = []
     interrupted = False
     for spec in kinds.choose(device or "cuda:all").specs:
-        with kinds.open_device(spec) as one:  # one at a time: each may lock a share of the host's free memory
-            found = measure_links(one, seed, progress)
-            infos.append(one.info)
+        try:
+            with ExitStack() as stack:  # one at a time: each may lock a share of the host's free memory
+                with interruptible():
+                    one = stack.enter_context(kinds.open_device(spec))
+                found = measure_links(one, seed, progress)
+                infos.append(one.info)
+        except KeyboardInterrupt:
+            interrupted = True
+            break
+        except DeviceError as error:
+            if not infos:
+                raise
+            failures.append(f"{spec}: {error}")
+            continue
         values += found.values
         failures += [f"{spec}: {failure.experiment}: {failure.reason}" for failure in found.failures]
         if interrupted := found.interrupted:
             break
     return LinkReport(tuple(infos), tuple(values), tuple(failures), interrupted)
+
+
+def save_links(report: LinkReport, output: Path | None, html: Path | None) -> list[GpudissectError]:
+    """Write the files of a report, as `RunOutcome.save` does."""
+    from gpudissect.views.page.links import links_page
+
+    contents: Contents = (
+        (output, lambda: f"{json.dumps(report.to_json(), indent=1)}\n".encode()),
+        (html, lambda: links_page(report).encode()),
+    )
+    return save_files(contents, any(link.values for link in report.links), report.interrupted)
 
 
 def check_elements(elements: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -13,6 +13,29 @@ def test_matrices_and_reasons_are_printed(gpudissect):
     assert out.count("from") == 4 and "sim:gtx980 to host: no " in out
 
 
+def test_no_input_and_no_other_output_is_replaced(gpudissect, tmp_path):
+    folder, page = tmp_path / "run", tmp_path / "links.html"
+    gpudissect("discover", "-d", "sim:gtx980", "--only", "timer", "--record", str(folder))
+    index = folder / "recording.jsonl"
+    before, alias = index.read_bytes(), tmp_path / "alias.json"
+    alias.symlink_to(page)
+    assert gpudissect("links", "-d", f"rec:{folder}", "-o", str(index))[0] == 2
+    assert gpudissect(*SIMULATED, "-o", str(alias), "--html", str(page))[0] == 2
+    assert index.read_bytes() == before and not page.exists()
+
+
+def test_a_full_disk_costs_no_output(gpudissect):
+    code, out, err = gpudissect(*SIMULATED, "-o", "/dev/full")
+    assert code == 4 and out.count("from") == 4 and "cannot write /dev/full" in err
+
+
+def test_files_of_an_earlier_run_are_not_replaced_by_nothing(gpudissect, tmp_path):
+    kept = tmp_path / "links.json"
+    kept.write_text("earlier")
+    code, _, err = gpudissect(*SIMULATED, "-o", str(kept))
+    assert code == 4 and "not replaced" in err and kept.read_text() == "earlier"
+
+
 def test_files_hold_what_json_prints(gpudissect, tmp_path):
     data, page = tmp_path / "links.json", tmp_path / "links.html"
     code, out, _ = gpudissect(*SIMULATED, "-o", str(data), "--html", str(page), "--json")

@@ -6,7 +6,9 @@ from dataclasses import replace
 import pytest
 
 import gpudissect
+from gpudissect.device import kinds
 from gpudissect.device.kinds import open_device
+from gpudissect.errors import DeviceError
 from gpudissect.results.links import LinkReport
 from gpudissect.survey.links import LinkValues
 from gpudissect.views.page.links import links_page
@@ -62,7 +64,26 @@ def test_the_page_escapes_names_and_shows_failures_and_origin(report):
 
 def test_an_interrupted_report_says_so(report):
     assert "Interrupted" not in links_page(report)
-    assert "Interrupted" in links_page(replace(report, interrupted=True))
+    interrupted = replace(report, interrupted=True)
+    assert "Interrupted" in links_page(interrupted) and interrupted.to_json()["interrupted"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), DeviceError("it is lost")], ids=repr)
+def test_links_measured_before_an_error_are_kept(monkeypatch, error):
+    """The second GPU cannot be opened."""
+    first = open_device("sim:gtx980")
+
+    def open_first(spec):
+        if spec == "cuda:1":
+            raise error
+        return first
+
+    monkeypatch.setattr(kinds, "choose", lambda device: kinds.Choice(("cuda:0", "cuda:1")))
+    monkeypatch.setattr(kinds, "open_device", open_first)
+    report = gpudissect.links()
+    assert len(report.gpus) == 1 and report.links
+    assert report.interrupted is isinstance(error, KeyboardInterrupt)
+    assert report.failures == (() if report.interrupted else ("cuda:1: it is lost",))
 
 
 def test_links_of_a_simulated_gpu_are_not_supported():

@@ -27,28 +27,22 @@ def links(
     Rows are the GPUs that load and store, columns whose memory it is. Nothing else should use these GPUs meanwhile.
     Without -d all CUDA GPUs are measured, one after the other.
     """
-    from gpudissect.results.files import check_names, check_writable, write_text
+    from gpudissect.interrupts import uninterrupted
+    from gpudissect.study import check_outputs, save_links
     from gpudissect.study import links as measured_links
 
-    check_names(output, html)
-    for path in filter(None, (output, html)):
-        check_writable(path)
-    with progress_on_stderr() as progress:
-        report = measured_links(device, seed=seed, progress=progress)
-    text = json.dumps(report.to_json(), indent=1)
-    if output is not None:
-        write_text(output, f"{text}\n")
-    if html is not None:
-        from gpudissect.views.page.links import links_page
+    check_outputs(output, html, None, device, None)
+    with uninterrupted():
+        with progress_on_stderr() as progress:
+            report = measured_links(device, seed=seed, progress=progress)
+        if as_json:
+            print_json(json.dumps(report.to_json(), indent=1))
+        else:
+            from gpudissect.views.terminal.layout import console
+            from gpudissect.views.terminal.links import print_links
 
-        write_text(html, links_page(report))
-    if as_json:
-        print_json(text)
-    else:
-        from gpudissect.views.terminal.layout import console
-        from gpudissect.views.terminal.links import print_links
-
-        print_links(console(sys.stdout), report)
-    for failure in report.failures:
-        print_error(failure)
-    return INTERRUPTED if report.interrupted else PARTIAL if report.failures else DONE
+            print_links(console(sys.stdout), report)
+        errors = save_links(report, output, html)
+    for line in (*report.failures, *map(str, errors)):
+        print_error(line)
+    return INTERRUPTED if report.interrupted else PARTIAL if report.failures or errors else DONE

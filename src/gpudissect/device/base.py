@@ -10,8 +10,8 @@ from gpudissect.device_info import DeviceInfo
 from gpudissect.trace import Trace
 from gpudissect.workload import Workload
 
-MAX_KEPT_BYTES = 1 << 30
 EVIDENCE_BYTES = 256 << 20  # of traces kept for a result's series; half a survey of an H200 has 34 million
+MAX_KEPT_BYTES = 1 << 30
 """Of arrays; later traces are not kept. A whole survey of an H200 needs far less."""
 Kept = tuple[Workload, Trace]
 

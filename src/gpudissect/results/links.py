@@ -80,7 +80,8 @@ class LinkReport:
             for link in self.links
         ]
         gpus = [_described(info) for info in self.gpus]
-        return {"schema": SCHEMA, "version": __version__, "gpus": gpus, "links": rows, "failures": [*self.failures]}
+        ended = {"failures": [*self.failures], "interrupted": self.interrupted}
+        return {"schema": SCHEMA, "version": __version__, "gpus": gpus, "links": rows, **ended}
 
 
 def _described(info: DeviceInfo) -> dict[str, Any]:

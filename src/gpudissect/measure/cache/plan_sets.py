@@ -119,6 +119,7 @@ class _Finder:
 
     def __init__(self, tests: ConflictTests, count: int, span: int) -> None:
         self.tests, self.count, self.bits = tests, count, span.bit_length() - 1
+        self._unclear: Inconclusive | None = None  # of the last candidate whose check gave no clear answer
 
     def structure(self) -> Ask[Structure | str]:
         """The structure, or why there is none."""
@@ -126,14 +127,14 @@ class _Finder:
             members = yield from self._conflict()
             spare, exact = int(members[0]), members[1:]
             block, size = yield from self._set_in_block(exact, spare)
-            for index, sets in (yield from self._candidates(exact, spare, block, size)):
-                if structure := (yield from self._confirmed(index, sets, exact.size)):
-                    return structure
+            if structure := (yield from self._first_confirmed(exact, spare, block, size)):
+                return structure
             if block.size < MIN_PERIOD_MEMBERS:
                 wide, wide_size = yield from self._set_in_wide_block(exact, spare)
-                for index, sets in (yield from self._candidates(exact, spare, wide, wide_size)):
-                    if structure := (yield from self._confirmed(index, sets, exact.size)):
-                        return structure
+                if structure := (yield from self._first_confirmed(exact, spare, wide, wide_size)):
+                    return structure
+            if self._unclear is not None:
+                raise self._unclear
         except Inconclusive as inconclusive:
             return str(inconclusive)
         some = ", ".join(map(str, block[:6].tolist())) + (", ..." if block.size > 6 else "")
@@ -153,6 +154,16 @@ class _Finder:
                 shortest = yield from self._shortest_overflow(groups[fits.index(False)])
                 return (yield from self.tests.minimal_conflict(shortest))
         return members
+
+    def _first_confirmed(self, exact: Array, spare: int, members: Array, size: int) -> Ask[Structure | None]:
+        """The structure with the first index function that is confirmed; an unclear check refutes no other one."""
+        for index, sets in (yield from self._candidates(exact, spare, members, size)):
+            try:
+                if structure := (yield from self._confirmed(index, sets, exact.size)):
+                    return structure
+            except Inconclusive as unclear:
+                self._unclear = unclear
+        return None
 
     def _confirmed(self, index: Index, sets: int, guess: int) -> Ask[Structure | None]:
         """The structure with this index, if its sets hold what it predicts. `guess`: ways of one set."""

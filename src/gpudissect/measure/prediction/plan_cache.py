@@ -1,5 +1,6 @@
 """Validate an inferred cache on random accesses to it that nothing was inferred from."""
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -84,7 +85,7 @@ def _order(level: Level, structure: Structure, share: float, bench: Bench) -> Ar
 
 def predict_each(predict: Callable[[Array], Prediction], sequences: Sequence[Array]) -> list[Prediction]:
     """The predictions for some sequences, each in a thread: simulators run without the GIL."""
-    with ThreadPoolExecutor() as pool:
+    with ThreadPoolExecutor(max(1, min(len(sequences), os.cpu_count() or 1))) as pool:
         return list(pool.map(predict, sequences))
 
 
