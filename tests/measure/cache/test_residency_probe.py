@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.measure.cache import residency_probe
 from gpudissect.measure.cache.infer_residency import Fit
-from gpudissect.measure.cache.residency_probe import ConflictTests, Inconclusive, ResidencyTest
+from gpudissect.measure.cache.infer_structure import LinesBySet
+from gpudissect.measure.cache.residency_probe import ConflictTests, Inconclusive, ResidencyTest, fits_by_set
 from gpudissect.measure.plan import Bench
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Explicit, Path, Sequential
@@ -88,3 +89,18 @@ def test_laps_by_line_are_split_among_traces_that_a_device_can_return(lines, mon
     assert max(chase.records for chase in requested) <= 1 << 19
     assert sum(chase.laps for chase in requested) == 16 + 32
     assert len({chase.repetition for chase in requested}) == len(requested) > 2
+
+
+def test_sets_that_are_decided_in_the_last_round_are_decided(monkeypatch):
+    """Even lines, of set 0, always miss; those of set 1 hit."""
+    monkeypatch.setattr(residency_probe, "MAX_ROUNDS", 1)
+    set_of = np.arange(64) % 2
+
+    def cycles(chase, rng, shape):
+        return np.where(np.broadcast_to(chase.order.offsets() // 32 % 2 == 0, shape), MISS, HIT)
+
+    info = DeviceInfo("fake:0", "fake", Origin.SIMULATED, 1, {Path.GLOBAL: 1 << 30})
+    tests = ConflictTests(ResidencyTest(level(32), Explicit([32])), 32, Bench(info, 0))
+    lines = LinesBySet(set_of, 2, np.random.default_rng(0))
+    (fits,) = outcome(fits_by_set(lines, [np.array([8, 8])], tests), ScriptedGpu(cycles))
+    assert fits.tolist() == [False, True]

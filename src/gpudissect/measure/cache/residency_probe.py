@@ -328,22 +328,22 @@ def _fits_by_set(lines: LinesBySet, quotas: Sequence[Array], tests: ConflictTest
     test, level = tests.test, tests.test.level
     assert level.bounds is not None
     tried = [_Quota(each) for each in quotas]
-    for number in range(MAX_ROUNDS):
-        pending = [each for each in tried if each.pending.any()]
-        if not pending:
-            return [each.fits for each in tried]
+    number = 0
+    while pending := [each for each in tried if each.pending.any()]:
         laps = WAYS_LAPS << number
         samples = (lines.sample(np.where(each.pending, each.quota, 0), tests.rng("ways")) for each in pending)
         orders = [tests.chain(sample) for sample in samples]
-        if max(order.count for order in orders) * laps > MAX_RECORDS:
-            break
+        if number == MAX_ROUNDS or max(order.count for order in orders) * laps > MAX_RECORDS:
+            unclear = sum(int(each.pending.sum()) for each in pending)
+            sets = sum(each.quota.size for each in tried)
+            raise Inconclusive(f"of {sets} sets {unclear} neither clearly fit nor overflow")
+        number += 1
         chase = partial(Chase, path=level.path, timing=Timing.EACH, warmup=test.warmup, alone=level.alone, laps=laps)
         traces = yield from test.run_with_control([chase(order=order) for order in orders])
         for each, order, trace in zip(pending, orders, traces, strict=True):
             outcomes = classify(trace.cycles, level.bounds).reshape(laps, order.count)
             each.decide(outcomes, lines.set_of[order.offsets() // tests.line], test.control)
-    unclear = sum(int(each.pending.sum()) for each in tried)
-    raise Inconclusive(f"of {sum(each.quota.size for each in tried)} sets {unclear} neither clearly fit nor overflow")
+    return [each.fits for each in tried]
 
 
 class _Quota:
