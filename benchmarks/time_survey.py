@@ -155,6 +155,7 @@ def time_device(folder: str, spec: str, seed: str, *sockets: str) -> None:
         from gpudissect.device.cuda import gpu
         from gpudissect.device.cuda.compile import Compiler
         from gpudissect.device.cuda.context import CudaContext as Context
+        from gpudissect.device.cuda.pipeline import Pipeline
 
         gpu.Precompiler.wait = clock.within("compile", gpu.Precompiler.wait)  # type: ignore[method-assign]
         Compiler.cubin = clock.within("compile", Compiler.cubin)  # type: ignore[method-assign]
@@ -162,11 +163,12 @@ def time_device(folder: str, spec: str, seed: str, *sockets: str) -> None:
         Context.wait = clock.awaits_gpu(Context.wait)  # type: ignore[method-assign]
         Context.mark = clock.marks_gpu(Context.mark)  # type: ignore[method-assign]
         Context.wait_for = clock.awaits_mark(Context.wait_for)  # type: ignore[method-assign]
+        Pipeline.collect = clock.within("run", Pipeline.collect)  # type: ignore[method-assign]
     else:
         from gpudissect.simulation.cache import compiled
 
         compiled._load_cached = clock.within("compile", compiled._load_cached)
-    process.run_merged = clock.within("run", queue.run_merged)
+        queue.Deferred.collect = clock.within("run", queue.Deferred.collect)  # type: ignore[method-assign]
     process.serve = clock.within("idle", process.serve)
     first = os.getpid()
     process.main(spec, int(seed), [*map(int, sockets)])

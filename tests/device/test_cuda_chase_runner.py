@@ -35,7 +35,7 @@ def context():
 def run(batch, context=None, **changed):
     runner, traces = chase_runner(context or FakeContext()), {}
     for launch in plan_launches(batch, limits(**changed)):
-        traces |= runner.run(launch)
+        traces |= dict(zip(launch.indices, runner.finish(runner.queue(launch)), strict=True))
     return [traces[index] for index in range(len(batch))]
 
 

@@ -13,7 +13,7 @@ from gpudissect.errors import DeviceError, KernelFailed, UnsupportedWorkload
 from gpudissect.trace import totals_by_sm
 from gpudissect.workload import Access, Instruction, Step
 from gpudissect.workload.digest import digest
-from tests.support.fake_context import SMS, FakeContext, parts
+from tests.support.fake_context import SMS, FakeContext, parts, run_tasks
 from tests.support.workloads import mix
 
 ADDS = mix(Instruction.FADD, warps=8)
@@ -63,8 +63,12 @@ def runner(context):
     return MixRunner(*parts(context), Arena(context, 1 << 24))
 
 
+def run_mixes(mixes, wanted):
+    return run_tasks(mixes, [[*part.values()] for part in mixes.split(dict(enumerate(wanted)))])
+
+
 def run(context, wanted=ADDS):
-    return runner(context).run([wanted])[0]
+    return run_mixes(runner(context), [wanted])[0]
 
 
 def test_all_sms():
@@ -128,14 +132,14 @@ def test_the_occupancy_of_a_kernel_is_queried_once():
     context, queries = MixContext(), []
     answer = context.max_active_blocks
     context.max_active_blocks = lambda *question: queries.append(question) or answer(*question)
-    runner(context).run([ADDS, replace(ADDS, repetition=1), replace(ADDS, warps=4)])
+    run_mixes(runner(context), [ADDS, replace(ADDS, repetition=1), replace(ADDS, warps=4)])
     assert len(queries) == 2
 
 
 def test_of_several_mixes_only_those_with_wrong_shares_run_again():
     context, wanted = MixContext(), [replace(ADDS, sms=1 + n) for n in range(3)]
     context.tamper_reports = lambda reports: reports["sm"].put(0, 3) if len(context.mixes) == 2 else None
-    traces = runner(context).run(wanted)
+    traces = run_mixes(runner(context), wanted)
     assert [trace.workload for trace in traces] == [digest(each) for each in wanted]
     assert [mix["sms"] for mix in context.mixes] == [1, 2, 3, 2]
 
@@ -143,7 +147,7 @@ def test_of_several_mixes_only_those_with_wrong_shares_run_again():
 def test_counters_replace_no_links_of_a_mix_that_runs_again():
     context = MixContext()
     context.tamper_reports = lambda reports: reports["sm"].put(0, 3) if len(context.mixes) == 1 else None
-    runner(context).run([LOADS, mix(Instruction.REDG, warps=8, access=Access.RANDOM, footprint=128)])
+    run_mixes(runner(context), [LOADS, mix(Instruction.REDG, warps=8, access=Access.RANDOM, footprint=128)])
     assert [each["count"] == 32 for each in context.mixes] == [False, True, False]
     assert context.launches.count("write_tiles") == 2
 
@@ -151,12 +155,12 @@ def test_counters_replace_no_links_of_a_mix_that_runs_again():
 def test_random_loads_leave_the_l1_as_large_as_they_can():
     context = MixContext()
     mixes, random = runner(context), replace(LOADS, access=Access.RANDOM)
-    mixes.run([random])
+    run_mixes(mixes, [random])
     assert [mix["shared"] for mix in context.mixes] == [512]
     kernel = next(kernel for (source, *_), kernel in context.kernels.items() if source == "mix.cu")
     assert kernel.carveout == 5, "percent: two blocks of 512 B and 1 KiB of 64 KiB"
     context.tamper_reports = lambda reports: reports["sm"].put(0, 3) if context.mixes[-1]["shared"] == 512 else None
-    mixes.run([random])
+    run_mixes(mixes, [random])
     assert [mix["shared"] for mix in context.mixes[1:]] == [512] * 3 + [65536 // 2 - 1024], "limited by shared memory"
     assert kernel.carveout == 100
 
@@ -233,11 +237,14 @@ def test_a_cold_mix_starts_after_a_sweep_of_the_l2():
 def test_mixes_share_links():
     context = MixContext()
     mixes, scattered = runner(context), replace(LOADS, access=Access.RANDOM)
-    mixes.run([LOADS, replace(LOADS, body=(Step(Instruction.LDG), Step(Instruction.FADD, 2))), scattered])
+    run_mixes(mixes, [LOADS, replace(LOADS, body=(Step(Instruction.LDG), Step(Instruction.FADD, 2))), scattered])
     assert context.launches == ["write_tiles", "write_lines"]
     assert context.mixes[1]["count"] == 1 << 13 and context.mixes[2]["half"] == 7
-    mixes.run([scattered])
-    assert context.launches[2:] == ["write_lines"], "others may have used the memory meanwhile"
+    run_mixes(mixes, [scattered])
+    assert len(context.launches) == 2
+    mixes.arena.user = "a chase"
+    run_mixes(mixes, [scattered])
+    assert context.launches[2:] == ["write_lines"]
 
 
 def test_single_loads_are_counted():
@@ -246,7 +253,7 @@ def test_single_loads_are_counted():
     assert trace.overflow_count == 0
     assert "latency" not in run(MixContext(), LOADS).arrays
     context = MixContext()
-    runner(context).run([replace(LOADS, sampled=8, repetition=n) for n in range(2)])
+    run_mixes(runner(context), [replace(LOADS, sampled=8, repetition=n) for n in range(2)])
     first, second = (mix["samples"] for mix in context.mixes)
     assert SAMPLES.itemsize <= second - first < 2 * SAMPLES.itemsize, "one histogram, whatever the interval"
 
@@ -255,7 +262,7 @@ def test_a_mix_begins_behind_the_one_before():
     """Otherwise it would hit in the L2 on what that one read."""
     context = MixContext()
     mixes, loads = runner(context), replace(LOADS, body=(Step(Instruction.LDG, 2),), footprint=1 << 22, iterations=16)
-    mixes.run([replace(loads, repetition=repetition) for repetition in range(3)])
+    run_mixes(mixes, [replace(loads, repetition=repetition) for repetition in range(3)])
     chains = SMS * 8
     assert [mix["offset"] for mix in context.mixes] == [n * 2 * 2 * 16 * chains % (1 << 15) for n in range(3)]
     assert context.launches == ["write_tiles"]

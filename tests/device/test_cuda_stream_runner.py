@@ -12,7 +12,7 @@ from gpudissect.device.cuda.stream.runner import StreamRunner
 from gpudissect.errors import KernelFailed, UnsupportedWorkload, WorkloadError
 from gpudissect.workload import Path, Transfer
 from gpudissect.workload.digest import digest
-from tests.support.fake_context import BASE, FakeContext, arenas
+from tests.support.fake_context import BASE, FakeContext, arenas, run_tasks
 from tests.support.workloads import stream
 
 LOW_32 = 0xFFFFFFFF
@@ -115,7 +115,7 @@ def words_at(index, mask, salt):
 
 
 def run(context, workload):
-    return StreamRunner(context, arenas(context, 1 << 24), MAX_SHARED).run([workload])[0]
+    return run_tasks(StreamRunner(context, arenas(context, 1 << 24), MAX_SHARED), [workload])[0]
 
 
 def test_a_cluster():
@@ -157,7 +157,7 @@ def test_a_copy_after_reads_finds_its_source_where_memory_grew(monkeypatch):
     context = Reusing()
     runner = StreamRunner(context, arenas(context, 1 << 23), MAX_SHARED)
     wanted = [GLOBAL, replace(GLOBAL, transfer=COPY), GLOBAL, replace(GLOBAL, repetition=1), SHARED, GLOBAL]
-    traces = runner.run(wanted)
+    traces = run_tasks(runner, wanted)
     assert [trace.workload for trace in traces] == [digest(each) for each in wanted]
 
 
@@ -172,9 +172,10 @@ def test_consecutive_reads_share_their_source():
 
     context.launch = counted
     runner = StreamRunner(context, arenas(context, 1 << 24), MAX_SHARED)
-    runner.run([GLOBAL, replace(GLOBAL, repetition=1), replace(GLOBAL, repetition=2)])
+    run_tasks(runner, [GLOBAL, replace(GLOBAL, repetition=1), replace(GLOBAL, repetition=2)])
     assert len(written) == 1
-    runner.run([GLOBAL])
+    runner.arenas.near.user = "a chase"
+    run_tasks(runner, [GLOBAL])
     assert len(written) == 2, "others use the memory in between"
 
 

@@ -15,6 +15,7 @@ import pytest
 from gpudissect import workload
 from gpudissect.device import kinds, process
 from gpudissect.device.process import DeviceProcess, serve
+from gpudissect.device.queue import Deferred
 from gpudissect.errors import DeviceError, UnsupportedWorkload
 from gpudissect.workload import Chase, Sequential, Shuffled, Timing
 
@@ -209,6 +210,9 @@ class FakeDeviceAndConnection:
         self.parts -= 1
         self.log.append("prepare" if self.parts >= 0 else "nothing left")
         return self.parts >= 0
+
+    def queue(self):
+        return Deferred(self.run)
 
     def run(self, batch):
         self.log.append(f"run {len(batch)}")

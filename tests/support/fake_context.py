@@ -321,3 +321,13 @@ def fake_gpu(context):
     nothing = dict.fromkeys(("cores", "throttling", "other_processes", "close"), lambda: None)
     nvml = SimpleNamespace(driver=str, settings=dict, pcie=dict, **nothing)
     return CudaGpu(context, nvml)
+
+
+def run_tasks(runner, contents):
+    """The traces of tasks, as many on their way as the runner takes."""
+    traces, queued = [], []
+    for each in contents:
+        if len(queued) == runner.at_once:
+            traces += runner.finish(queued.pop(0))
+        queued.append(runner.queue(each))
+    return [*traces, *(trace for each in queued for trace in runner.finish(each))]

@@ -24,7 +24,7 @@ import gpudissect
 from gpudissect.child_processes import kill_process, start_process, usable_cores
 from gpudissect.device import kinds
 from gpudissect.device.base import Device
-from gpudissect.device.queue import Answer, Batch, BatchQueue, run_merged
+from gpudissect.device.queue import Answer, Batch, BatchQueue
 from gpudissect.device_info import DeviceInfo
 from gpudissect.errors import DeviceError, GpudissectError
 from gpudissect.trace import Trace
@@ -32,7 +32,6 @@ from gpudissect.workload import Workload
 from gpudissect.workload.digest import digest
 
 CLOSE_TIMEOUT_S = 20.0
-MERGED_WORKLOADS = 256  # most that run as one: the survey needs traces early to prepare the next batches
 MAX_SIMULATORS = 4  # most processes for one simulated GPU; each holds its own caches, up to about 100 MB
 _EXIT_S = 1.0
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
@@ -240,21 +239,26 @@ def serve(device: Device, connection: Connection) -> None:
 
     Between batches, the device prepares for later ones.
     """
-    waiting: deque[Batch] = deque()
-    is_open = True
-    while is_open or waiting:
-        while is_open and (not waiting or connection.poll()):
+    queue, submitted, is_open = device.queue(), 0, True
+    while is_open or submitted:
+        while is_open and (not submitted or connection.poll()):
             if not connection.poll() and device.prepare():
                 continue
             if message := connection.recv_bytes():
-                waiting.append(pickle.loads(message))
+                queue.submit(pickle.loads(message))
+                submitted += 1
             else:
                 is_open = False
-        batches: list[Batch] = []
-        while waiting and (not batches or sum(map(len, batches)) + len(waiting[0]) <= MERGED_WORKLOADS):
-            batches.append(waiting.popleft())
-        for answer in run_merged(device.run, batches) if batches else ():
-            _answer(connection, answer)
+        if submitted:
+            _answer(connection, _collected(queue))
+            submitted -= 1
+
+
+def _collected(queue: BatchQueue) -> Answer:
+    try:
+        return queue.collect()
+    except Exception as error:
+        return error
 
 
 def _answer(connection: Connection, answer: DeviceInfo | Answer) -> None:

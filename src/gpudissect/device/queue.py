@@ -9,6 +9,7 @@ from gpudissect.workload import Workload
 
 Batch = Sequence[Workload]
 Run = Callable[[Batch], list[Trace]]
+MERGED_WORKLOADS = 256  # most that run as one: the survey needs traces early to prepare the next batches
 Answer = list[Trace] | Exception
 """The traces of a batch, or the exception it raised."""
 
@@ -42,14 +43,14 @@ def _answer(run: Run, batch: Batch) -> Answer:
 
 
 class Deferred(BatchQueue):
-    """Runs batches when the first of them is collected: those submitted until then as one, or at most `most` of them.
+    """Runs batches when the first of them is collected: those submitted until then as one, up to `most` workloads.
 
     A KeyboardInterrupt discards the batches that run.
     """
 
-    def __init__(self, run: Run, most: int | None = None) -> None:
+    def __init__(self, run: Run, most: int = MERGED_WORKLOADS) -> None:
         self._run, self._most = run, most
-        self._waiting: list[Batch] = []
+        self._waiting: deque[Batch] = deque()
         self._answers: deque[Answer] = deque()
 
     def submit(self, batch: Batch) -> None:
@@ -59,8 +60,9 @@ class Deferred(BatchQueue):
     def collect(self) -> list[Trace]:
         """The next traces. Raises what their batch raised."""
         if not self._answers:
-            batches = self._waiting[: self._most]
-            del self._waiting[: self._most]
+            batches = [self._waiting.popleft()]
+            while self._waiting and sum(map(len, (*batches, self._waiting[0]))) <= self._most:
+                batches.append(self._waiting.popleft())
             self._answers.extend(run_merged(self._run, batches))
         answer = self._answers.popleft()
         if isinstance(answer, Exception):

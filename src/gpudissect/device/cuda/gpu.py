@@ -1,17 +1,17 @@
 """`CudaGpu`: a real NVIDIA GPU as a device."""
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Self
 
 from gpudissect.catalogue.compute_capability import FIRST_WITH_CLUSTERS, NEEDS_CLUSTERS
 from gpudissect.device.base import Device
-from gpudissect.device.cuda.chase.plan import ChaseLaunch, DeviceLimits, plan_launches
-from gpudissect.device.cuda.chase.runner import BlocksShareSm, ChaseRunner, QueuedChases
+from gpudissect.device.cuda.chase.plan import DeviceLimits, plan_launches
+from gpudissect.device.cuda.chase.runner import SHARED_SM, BlocksShareSm, ChaseRunner, QueuedChases
 from gpudissect.device.cuda.context import CudaContext, LaunchBuffers
 from gpudissect.device.cuda.info import (
     NvmlMonitor,
@@ -27,6 +27,7 @@ from gpudissect.device.cuda.links import MAX_PEER_BYTES, Arenas, host_limit
 from gpudissect.device.cuda.memory import Arena
 from gpudissect.device.cuda.mix.body import supported_instructions
 from gpudissect.device.cuda.mix.runner import MixRunner
+from gpudissect.device.cuda.pipeline import Pipeline, Task
 from gpudissect.device.cuda.precompile import Precompiler, codes_of, survey_codes
 from gpudissect.device.cuda.stream.backends import BACKENDS
 from gpudissect.device.cuda.stream.runner import StreamRunner
@@ -40,10 +41,6 @@ _RECORD_BYTES = 1024  # of shared memory that a chain in shared memory leaves fo
 _TEXEL_BYTES = 4
 _UNLIMITED = 2**62
 _DRAIN_S = 20.0
-
-
-Runner = StreamRunner | MixRunner | LaunchRunner
-"""Runs workloads of one kind, up to `at_once` between queries of NVML, each with nothing else on the GPU."""
 
 
 class CudaGpu(Device):
@@ -127,28 +124,67 @@ class CudaGpu(Device):
 
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
         """Run a batch; one trace a workload, in its order. Raises `DeviceError`, always after a kernel that crashed."""
+        queue = self.queue()
+        queue.submit(batch)
+        return queue.collect()
+
+    def queue(self) -> Pipeline:
+        """A new batch queue, in which the GPU runs a batch while the host prepares the next; one at a time."""
+        return Pipeline(self)
+
+    def activate(self) -> None:
+        """Make the context current: the thread may have used another one."""
+        if not (self._closed or self._broken):
+            self._context.activate()
+
+    def drain(self) -> None:
+        """Wait for what an interrupted queue left on its way. Raises `DeviceError`."""
+        self._check_usable()
+        self._run_checked(self._context.wait, _DRAIN_S)
+
+    def plan(self, workloads: Sequence[Workload]) -> list[Task]:
+        """Distribute workloads over tasks; begin to compile kernels that are missing. Raises `DeviceError`."""
+        self._check_usable()
+        codes = [tuple(codes_of([each], self._context.capability)) for each in workloads]
+        self._precompiler.start(chain.from_iterable(codes))
+        tasks: list[Task] = []
+        mixes: dict[int, Mix] = {}
+        chases: list[int] = []
+        for index, workload in enumerate(workloads):
+            match workload:
+                case Stream() if workload.path in self._info.streams:
+                    tasks.append(Task(self._streams, workload, (index,), codes[index]))
+                case Mix() if self._info.instructions:
+                    mixes[index] = workload
+                case Launch() if self._info.launch_methods:
+                    tasks.append(Task(self._launches, workload, (index,)))
+                case _:  # or what the plan of chases refuses
+                    chases.append(index)
+        for part in self._mixes.split(mixes):
+            needed = tuple(chain.from_iterable(codes[index] for index in part))
+            tasks.append(Task(self._mixes, [*part.values()], (*part,), needed))
+        for launch in plan_launches([workloads[index] for index in chases], self._limits):
+            tasks.append(Task(self._chases, launch, tuple(chases[number] for number in launch.indices)))
+        return sorted(tasks, key=lambda task: task.indices[0])
+
+    def start(self, task: Task) -> Any:
+        """Queue a task, once what it needs is compiled. Raises `DeviceError`."""
+        self._check_usable()
+        self._precompiler.wait(task.codes)
+        return self._run_checked(task.runner.queue, task.content)
+
+    def finish(self, task: Task, queued: Any) -> list[Trace]:
+        """Wait for a task; its traces. Raises `DeviceError`."""
+        self._check_usable()
+        try:
+            traces = self._run_checked(task.runner.finish, queued)
+        except BlocksShareSm:
+            traces = self._run_one_by_one(queued)
+        return self._with_conditions(traces)
+
+    def _check_usable(self) -> None:
         if self._closed or self._broken:
             raise DeviceError(self._broken or f"{self._info.spec} is closed: open it again")
-        codes = list(codes_of(batch, self._context.capability))
-        self._precompiler.start(codes)
-        self._context.activate()
-        self._run_checked(self._context.wait, _DRAIN_S)  # for what an interrupted batch left on its way
-        runners: dict[Runner, list[int]] = {}
-        others: list[int] = []
-        for index, workload in enumerate(batch):
-            runner = self._runner(workload)
-            (others if runner is None else runners.setdefault(runner, [])).append(index)
-        chases = [batch[index] for index in others]
-        traces: dict[int, Trace] = {}
-        for results in self._run_chases(plan_launches(chases, self._limits)):
-            traces |= {others[number]: trace for number, trace in self._with_conditions(results).items()}
-        self._precompiler.wait(codes)
-        for runner, indices in runners.items():
-            for start in range(0, len(indices), runner.at_once):
-                some = indices[start : start + runner.at_once]
-                results = self._run_checked(runner.run, [batch[index] for index in some])
-                traces |= self._with_conditions(dict(zip(some, results, strict=True)))
-        return [traces[index] for index in range(len(batch))]
 
     def prepare(self) -> bool:
         """Load the next compiled kernel of a survey, so that the GPU does not wait for it later."""
@@ -159,17 +195,6 @@ class CudaGpu(Device):
         with suppress(KernelFailed):  # the launch that needs the kernel reports the error
             self._context.load(*code)
         return True
-
-    def _runner(self, workload: Workload) -> Runner | None:
-        """The runner of a workload that runs alone; None for what the plan of chases combines, or refuses."""
-        match workload:
-            case Stream() if workload.path in self._info.streams:
-                return self._streams
-            case Mix() if self._info.instructions:
-                return self._mixes
-            case Launch() if self._info.launch_methods:
-                return self._launches
-        return None
 
     def _run_checked(self, run: Callable[[Any], Any], work: Any) -> Any:
         """Run something; when a kernel fails, find out whether the device is still usable."""
@@ -185,43 +210,26 @@ class CudaGpu(Device):
                 self._broken = f"{self._info.spec} is lost to this process ({error}): start a new one"
             raise
 
-    def _run_chases(self, launches: Sequence[ChaseLaunch]) -> Iterator[dict[int, Trace]]:
-        """Run launches, the next one prepared while the GPU runs the last; traces by index of the chase."""
-        queued: deque[QueuedChases] = deque()
-        for launch in launches:
-            if len(queued) == self._chases.at_once:
-                yield self._finish_chases(queued.popleft())
-            queued.append(self._run_checked(self._chases.queue, launch))
-        while queued:
-            yield self._finish_chases(queued.popleft())
-
-    def _finish_chases(self, queued: QueuedChases) -> dict[int, Trace]:
-        """The traces of a launch; chase by chase if two of them kept sharing an SM."""
-        launch = queued.launch
-        try:
-            traces: dict[int, Trace] = self._run_checked(self._chases.finish, queued)
-        except BlocksShareSm:
-            if launch.at_once == len(launch.chases) == 1:
-                raise
-            traces = {}
-            for index, chase in zip(launch.indices, launch.chases, strict=True):
-                (single,) = plan_launches([chase], self._limits)
-                if single.at_once > 1:  # its windows run one after the other, too
-                    single = replace(single, blocks=1, at_once=1)
-                again = self._run_checked(partial(self._chases.queue, memory=queued.memory), single)
-                traces[index] = self._run_checked(self._chases.finish, again)[0]
+    def _run_one_by_one(self, queued: QueuedChases) -> list[Trace]:
+        """The traces of a launch two of whose chases kept sharing an SM: chase by chase, window by window."""
+        if queued.launch.at_once == len(queued.launch.chases) == 1:
+            raise BlocksShareSm(SHARED_SM)
+        traces: list[Trace] = []
+        for each in queued.launch.chases:
+            (launch,) = plan_launches([each], self._limits)
+            if launch.at_once > 1:  # its windows run one after the other, too
+                launch = replace(launch, blocks=1, at_once=1)
+            again = self._run_checked(partial(self._chases.queue, memory=queued.memory), launch)
+            traces += self._run_checked(self._chases.finish, again)
         return traces
 
-    def _with_conditions(self, traces: dict[int, Trace]) -> dict[int, Trace]:
+    def _with_conditions(self, traces: Sequence[Trace]) -> list[Trace]:
         """The traces with what NVML reports of the GPU's clock and its other users right after they were taken."""
         conditions = {"throttling": self._nvml.throttling(), OTHER_PROCESSES: self._nvml.other_processes()}
         notes = {name: text for name, text in conditions.items() if text is not None}
         if not notes:
-            return traces
-        return {
-            index: replace(trace, context=replace(trace.context, notes={**trace.context.notes, **notes}))
-            for index, trace in traces.items()
-        }
+            return [*traces]
+        return [replace(each, context=replace(each.context, notes={**each.context.notes, **notes})) for each in traces]
 
     def close(self) -> None:
         """Free memory and context; may be called twice."""

@@ -22,7 +22,7 @@ _WARM_UP_RUNS = 8
 _HOLD_NS, _HOLD_NS_PER_KERNEL = 100_000, 12_000  # for which the GPU is kept busy: queueing takes a third of it
 _MAX_ATTEMPTS = 4  # each with four times as long
 _MARK_BYTES = 8
-_TIMEOUT_S = 10.0
+_TIMEOUT_S, _QUEUED_TIMEOUT_S = 10.0, 60.0
 
 Call = tuple[Any, tuple[int, ...]]  # a kernel and its arguments of 64 bits
 
@@ -41,12 +41,9 @@ class LaunchRunner:
 
     at_once = 1
 
-    def run(self, launches: Sequence[Launch]) -> list[Trace]:
-        """Run launches. Raises `KernelFailed`, and `OutOfMemory`."""
-        return [self._run(launch) for launch in launches]
-
-    def _run(self, launch: Launch) -> Trace:
-        self.context.wait(_TIMEOUT_S)
+    def queue(self, launch: Launch) -> Trace:
+        """Run a launch, once all that was queued before has ended. Raises `KernelFailed`, and `OutOfMemory`."""
+        self.context.wait(_QUEUED_TIMEOUT_S)
         self.context.wait_until_cleared()
         if self._stream is None:
             self._stream = self._call("stream", self.context.driver.cuStreamCreate, _NON_BLOCKING)
@@ -57,6 +54,10 @@ class LaunchRunner:
         clock = {Clock.HOST: "CLOCK_MONOTONIC", Clock.GPU: "globaltimer"}[launch.clock]
         context = Context(device=self.context.device.name, notes={f"{launch.clock}_clock": clock})
         return Trace(workload=digest(launch), arrays={"nanoseconds": times}, context=context)
+
+    def finish(self, trace: Trace) -> list[Trace]:
+        """The trace of a launch."""
+        return [trace]
 
     def release(self) -> None:
         """Destroy the stream."""

@@ -71,13 +71,20 @@ def _place(sizes: tuple[int, ...]) -> tuple[Sequence[int], int]:
 
 
 class Arena:
-    """Aligned device memory that grows on demand and never shrinks. Growing loses its content."""
+    """Aligned device memory that grows on demand and never shrinks. Growing loses its content.
+
+    Attributes:
+        size: bytes.
+        user: who wrote to it last; whoever expects to find something there sets it.
+
+    """
 
     def __init__(self, allocator: Allocator, limit: int) -> None:
         self._allocator = allocator
         self._limit = limit
         self._address = 0
         self.size = 0
+        self.user: object = None
 
     @property
     def base(self) -> int:

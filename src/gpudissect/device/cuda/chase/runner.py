@@ -34,6 +34,7 @@ _WRITER_THREADS = 256
 _MAX_WRITER_BLOCKS = 1024  # for one chain
 _TIMEOUT_S, _TIMEOUT_S_PER_ACCESS = 20.0, 5e-6
 _MAX_ATTEMPTS = 3  # launches until no two blocks share an SM
+SHARED_SM = f"chases meant for different SMs ran on one, {_MAX_ATTEMPTS} times over"
 _LOW_32 = 0xFFFFFFFF
 
 
@@ -112,14 +113,11 @@ class ChaseRunner:
         self._next = cycle(self._memories)
         self._textures: dict[tuple[int, int], int] = {}
 
-    def run(self, launch: ChaseLaunch) -> dict[int, Trace]:
-        """Run a launch; the trace of every chase by its index. Raises `DeviceError`."""
-        return self.finish(self.queue(launch))
-
     def queue(self, launch: ChaseLaunch, memory: _Memory | None = None) -> QueuedChases:
         """Queue a launch, as often as its longest trace needs."""
         memory = memory or next(self._next)
-        base = self.arenas.of(launch.first).reserve(launch.arena_bytes)
+        arena = self.arenas.of(launch.first)
+        base, arena.user = arena.reserve(launch.arena_bytes), self
         table = ChainTable(launch, base)
         runs = tuple(
             _Run(place, _jobs(launch, number, base, place), _prior(launch, place))
@@ -144,8 +142,8 @@ class ChaseRunner:
             self.context.copy_to_host(run.addresses.done, run.addresses.jobs, run.jobs.nbytes + run.prior.nbytes)
         return QueuedChases(launch, base, runs, preferred, self.context.mark(), memory)
 
-    def finish(self, queued: QueuedChases) -> dict[int, Trace]:
-        """Wait for a launch; the trace of every chase by its index. Again, up to a limit, while two blocks share an SM.
+    def finish(self, queued: QueuedChases) -> list[Trace]:
+        """Wait for a launch; the trace of every chase. Again, up to a limit, while two blocks share an SM.
 
         Raises `DeviceError`, also for the kernel's errors.
         """
@@ -160,9 +158,8 @@ class ChaseRunner:
                 complete = [window for of_run in windows for window in of_run or ()]
                 notes = {"carveout_preferred": f"{queued.carveout} %"}
                 shared = (queued.base, self.context.device.name, notes)
-                traces = (_build_trace(launch, n, complete, *shared) for n in range(len(launch.chases)))
-                return dict(zip(launch.indices, traces, strict=True))
-        raise BlocksShareSm(f"chases meant for different SMs ran on one, {_MAX_ATTEMPTS} times over")
+                return [_build_trace(launch, n, complete, *shared) for n in range(len(launch.chases))]
+        raise BlocksShareSm(SHARED_SM)
 
     def release(self) -> None:
         """Free the memory of parameters and results."""

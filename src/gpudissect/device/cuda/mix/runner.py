@@ -6,8 +6,8 @@ largest L1. Mixes of them rather start as many blocks as are to run at once, whi
 warp reports its SM, so that the distribution is checked after each run.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
@@ -60,7 +60,6 @@ class Grid:
 class _Queued:
     """A mix on its way."""
 
-    number: int
     mix: Mix
     grid: Grid
     sizes: tuple[int, ...]  # bytes of the barrier, the reports, and the histogram of single loads if any are timed
@@ -68,17 +67,15 @@ class _Queued:
     offset: int  # of its results
 
 
-@dataclass(eq=False)
-class _Flight:
-    """Mixes that the host awaits together: one copy of all results, and one clock measurement after the last mix."""
+@dataclass(frozen=True, eq=False)
+class QueuedMixes:
+    """Mixes on their way: one copy of all results, and one clock measurement after the last mix."""
 
+    mixes: Sequence[_Queued]
     memory: ResultMemory
-    address: int  # of their results on the GPU
-    room: int  # bytes of it
-    used: int = 0
-    mixes: list[_Queued] = field(default_factory=list)
-    host: int = 0  # address of the copy
-    end: Any = None  # event behind it
+    host: int  # address of the copy of their results
+    size: int  # bytes of it
+    end: Any  # event behind it
 
     @property
     def timeout(self) -> float:
@@ -90,75 +87,77 @@ class _Flight:
 class MixRunner:
     """Runs mixes one after the other. `arena` holds their operands in global memory.
 
-    Many are queued before the host waits: with a wait after each, the GPU was idle for two thirds of the time. While it
-    runs them, the host concludes those before and queues those behind.
+    Many are queued before the host waits: with a wait after each, the GPU was idle for two thirds of the time.
     """
 
-    at_once = 256
+    at_once = 2
 
     def __init__(self, context: CudaContext, buffers: LaunchBuffers, arena: Arena) -> None:
         self.context, self.buffers, self.arena = context, buffers, arena
         total = context.free_memory()[1]
-        self._memories = tuple(ResultMemory(context, total) for _ in range(2))
+        self._memories = tuple(ResultMemory(context, total) for _ in range(self.at_once))
         self._next = cycle(self._memories)
         self._links: tuple[object, Operands] | None = None
         self._position = 0  # of the links, behind what mixes have read so far
         self._active: dict[tuple[Kernel, int, int], int] = {}  # blocks that an SM runs
-        self._flying: _Flight | None = None
-        self._traces: dict[int, Trace] = {}
-        self._failed: list[_Queued] = []  # whose warps were not where they belong
 
-    def run(self, mixes: Sequence[Mix]) -> list[Trace]:
-        """Run mixes. Raises `DeviceError`, also when SMs keep having other than their share of warps."""
-        self._flying, self._traces, self._failed = None, {}, []
-        self._links = None  # others use the arena too
-        self._run_all([(number, mix, ()) for number, mix in enumerate(mixes)])
-        while failed := self._failed:
-            self._failed = []
-            self._run_all([(each.number, each.mix, each.attempts[1:]) for each in failed])
-        return [self._traces[number] for number in range(len(mixes))]
+    def split(self, mixes: Mapping[int, Mix]) -> list[dict[int, Mix]]:
+        """Mixes by number, in parts that are queued together. Raises `UnsupportedWorkload`."""
+        parts: list[dict[int, Mix]] = []
+        room = 0
+        for number, mix in mixes.items():
+            needed = _room(_sizes(mix, self._grid(mix)))
+            if not parts or len(parts[-1]) == _MIXES_AT_ONCE or needed > room:
+                parts.append({})
+                room = _RESULT_BYTES
+            parts[-1][number] = mix
+            room -= needed
+        return parts
+
+    def queue(self, mixes: Sequence[Mix]) -> QueuedMixes:
+        """Queue mixes. Raises `DeviceError`."""
+        return self._queue([(mix, ()) for mix in mixes], next(self._next))
+
+    def finish(self, queued: QueuedMixes) -> list[Trace]:
+        """Wait for mixes; their traces. Some run again, up to a limit, while SMs have other than their share of warps.
+
+        Raises `DeviceError`.
+        """
+        traces: dict[int, Trace] = {}
+        pending = dict(enumerate(queued.mixes))
+        while pending:
+            for number, trace in zip([*pending], self._finish(queued), strict=True):
+                if trace is not None:
+                    traces[number] = trace
+                    del pending[number]
+            if pending:
+                again = [(each.mix, each.attempts[1:]) for each in pending.values()]
+                queued = self._queue(again, queued.memory)
+                pending = dict(zip(pending, queued.mixes, strict=True))
+        return [traces[number] for number in range(len(traces))]
 
     def release(self) -> None:
         """Free the memory of results."""
         for memory in self._memories:
             memory.release()
 
-    def _run_all(self, wanted: Iterable[tuple[int, Mix, Sequence[tuple[int, int]]]]) -> None:
-        """Run mixes, with the attempts that are left where there are some."""
-        flight: _Flight | None = None
-        for number, mix, attempts in wanted:
+    def _queue(self, wanted: Sequence[tuple[Mix, Sequence[tuple[int, int]]]], memory: ResultMemory) -> QueuedMixes:
+        """Queue mixes, with the attempts that are left where there are some, and a clock measurement behind them."""
+        mixes, sizes = [], [_sizes(mix, self._grid(mix)) for mix, _ in wanted]
+        offsets = np.cumsum([0, *map(_room, sizes)]).tolist()
+        used = offsets[-1] + GRID_BARRIER.itemsize
+        results = memory.device.reserve(used)
+        self.context.fill_zeros(results, used)
+        for (mix, attempts), size, offset in zip(wanted, sizes, offsets, strict=False):
             body, grid = build_body(mix, self.context.capability), self._grid(mix)
-            warps = grid.blocks * mix.block_size // WARP_SIZE
-            sizes = (GRID_BARRIER.itemsize, warps * MIX_REPORT.itemsize, *[SAMPLES.itemsize] * bool(mix.sampled))
-            needed = sum(sizes) + _ALIGNMENT + GRID_BARRIER.itemsize  # the clock measurement follows the last mix
-            if flight is not None and (flight.used + needed > flight.room or len(flight.mixes) == _MIXES_AT_ONCE):
-                self._send(flight)
-                flight = None
-            flight = flight or self._open(needed)
-            self._queue(flight, _Queued(number, mix, grid, sizes, attempts, flight.used), body)
-        if flight is not None:
-            self._send(flight)
-        if self._flying is not None:
-            self._finish(self._flying)
-            self._flying = None
-
-    def _open(self, size: int) -> _Flight:
-        """Memory for the results of many mixes, at least `size` bytes of zeros."""
-        memory, room = next(self._next), max(size, _RESULT_BYTES)
-        flight = _Flight(memory, memory.device.reserve(room), room)
-        self.context.fill_zeros(flight.address, room)
-        return flight
-
-    def _queue(self, flight: _Flight, queued: _Queued, body: Body) -> None:
-        """Queue a mix; its results come to stand behind those of the flight."""
-        mix, grid = queued.mix, queued.grid
-        kernel = self.context.kernel("mix.cu", "mix", *body.macros)
-        if not queued.attempts:
-            queued = replace(queued, attempts=self._attempts(mix, body, grid, kernel))
-        operands = self._operands(mix, body, grid)
-        self._launch(queued, body, kernel, operands, flight.address + queued.offset)
-        flight.mixes.append(queued)
-        flight.used += -(-sum(queued.sizes) // _ALIGNMENT) * _ALIGNMENT
+            kernel = self.context.kernel("mix.cu", "mix", *body.macros)
+            mixes.append(_Queued(mix, grid, size, attempts or self._attempts(mix, body, grid, kernel), offset))
+            self._launch(mixes[-1], body, kernel, self._operands(mix, body, grid), results + offset)
+        clock = self.context.kernel("mix_links.cu", "measure_clock", f"WIDTH={wanted[-1][0].width}")
+        self.context.launch(clock, (1, 1), 1, 0, results + offsets[-1], _CLOCK_CYCLES)
+        host = memory.host.reserve(used)
+        self.context.copy_to_host(host, results, used)
+        return QueuedMixes(mixes, memory, host, used, self.context.mark())
 
     def _attempts(self, mix: Mix, body: Body, grid: Grid, kernel: Kernel) -> list[tuple[int, int]]:
         """Shared memory of a block, and of an SM, in each attempt."""
@@ -167,29 +166,19 @@ class MixRunner:
             attempts = [self._least_shared(body, grid)] * _MAX_ATTEMPTS + attempts
         return attempts
 
-    def _send(self, flight: _Flight) -> None:
-        """Queue the clock measurement and the copy of the results; then conclude the previous flight."""
-        clock = self.context.kernel("mix_links.cu", "measure_clock", f"WIDTH={flight.mixes[-1].mix.width}")
-        self.context.launch(clock, (1, 1), 1, 0, flight.address + flight.used, _CLOCK_CYCLES)
-        flight.used += GRID_BARRIER.itemsize
-        flight.host = flight.memory.host.reserve(flight.used)
-        self.context.copy_to_host(flight.host, flight.address, flight.used)
-        flight.end = self.context.mark()
-        before, self._flying = self._flying, flight
-        if before is not None:
-            self._finish(before)
-
-    def _finish(self, flight: _Flight) -> None:
+    def _finish(self, queued: QueuedMixes) -> list[Trace | None]:
         """Wait for mixes; their traces."""
-        self.context.wait_for(flight.end, 2 * flight.timeout)
-        content = flight.memory.host.content(flight.host, flight.used)
+        self.context.wait_for(queued.end, 2 * queued.timeout)
+        content = queued.memory.host.content(queued.host, queued.size)
         measured = content[-GRID_BARRIER.itemsize :].view(GRID_BARRIER)
         clock_hz = clock_rate(measured["cycles"], measured["ns"])
-        for each in flight.mixes:
+        return [
             self._conclude(each, content[each.offset : each.offset + sum(each.sizes)], clock_hz)
+            for each in queued.mixes
+        ]
 
-    def _conclude(self, each: _Queued, content: NDArray[np.uint8], clock_hz: float | None) -> None:
-        """The trace of a mix; or note that it failed, up to a limit. Raises `DeviceError` after that."""
+    def _conclude(self, each: _Queued, content: NDArray[np.uint8], clock_hz: float | None) -> Trace | None:
+        """The trace of a mix; None if it is to run again. Raises `DeviceError` once it has no attempt left."""
         behind_barrier, behind_reports = each.sizes[0], sum(each.sizes[:2])
         reports = content[behind_barrier:behind_reports].view(MIX_REPORT)
         mix, grid, ran = each.mix, each.grid, reports["end"] > 0
@@ -199,8 +188,7 @@ class MixRunner:
         if (problem := _wrong_shares(mix, grid, sm, first)) is not None:
             if len(each.attempts) == 1:
                 raise DeviceError(problem)
-            self._failed.append(each)
-            return
+            return None
         if warps["broken"].any():
             raise KernelFailed("chain broken: a mix did not give the result of its instructions")
         arrays = totals_by_sm(begin, end, sm) if mix.per_sm else {"begin": begin, "end": end, "sm": sm}
@@ -216,7 +204,7 @@ class MixRunner:
             sm=int(sm[0]) if grid.sms == 1 else None,
             notes={"shared_bytes": str(each.attempts[0][0]), "all_at_once": all_at_once},
         )
-        self._traces[each.number] = Trace(workload=digest(mix), arrays=arrays, context=context)
+        return Trace(workload=digest(mix), arrays=arrays, context=context)
 
     def _grid(self, mix: Mix) -> Grid:
         sm_count = self.context.properties.multiprocessor_count
@@ -257,6 +245,8 @@ class MixRunner:
 
     def _operands(self, mix: Mix, body: Body, grid: Grid) -> Operands:
         """Queue what writes the chains in global memory, or reserve counters."""
+        if self.arena.user is not self:
+            self._links, self.arena.user = None, self
         if not body.uses_links:
             warps = grid.blocks * mix.block_size // WARP_SIZE
             size = mix.footprint if body.spread else max(body.counter_stride, 1) * warps
@@ -304,6 +294,17 @@ class MixRunner:
             step = grid.sms * mix.warps * mix.ilp if mix.access is Access.STREAMING else 1
             self._position = (self._position + loads * step) % operands.count
         self.context.launch(kernel, (grid.blocks, 1), mix.block_size, shared, *arguments.values())
+
+
+def _sizes(mix: Mix, grid: Grid) -> tuple[int, ...]:
+    """Bytes of the barrier, the reports, and the histogram of single loads if any are timed."""
+    warps = grid.blocks * mix.block_size // WARP_SIZE
+    return (GRID_BARRIER.itemsize, warps * MIX_REPORT.itemsize, *[SAMPLES.itemsize] * bool(mix.sampled))
+
+
+def _room(sizes: tuple[int, ...]) -> int:
+    """Bytes that the results of a mix take, aligned."""
+    return -(-sum(sizes) // _ALIGNMENT) * _ALIGNMENT
 
 
 def _wrong_shares(mix: Mix, grid: Grid, sm: Array, first: int) -> str | None:

@@ -5,7 +5,6 @@ checked for every run, what was written or copied for the last. The GPU sums up 
 of a survey (H100).
 """
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle
@@ -66,7 +65,7 @@ class StreamRun:
 
 
 @dataclass(frozen=True, eq=False)
-class _Queued:
+class QueuedStream:
     """A stream on its way: its runs, where their results come to stand here, and an event behind them."""
 
     stream: Stream
@@ -83,31 +82,21 @@ class StreamRunner:
     `arenas` hold footprints; a block has at most `max_shared` bytes.
     """
 
-    at_once = 16
+    at_once = 2
 
     def __init__(self, context: CudaContext, arenas: Arenas, max_shared: int) -> None:
         self.context, self.arenas, self.max_shared = context, arenas, max_shared
         total = context.free_memory()[1]
-        self._memories = tuple(ResultMemory(context, total) for _ in range(2))
+        self._memories = tuple(ResultMemory(context, total) for _ in range(self.at_once))
+        self._next = cycle(self._memories)
         self._source = (0, 0)  # address and bytes of words that reads find there
-
-    def run(self, streams: Sequence[Stream]) -> list[Trace]:
-        """Run streams. Raises `DeviceError`, also when bytes are missing."""
-        self._source = (0, 0)  # others use the arena too
-        queued: deque[_Queued] = deque()
-        traces: list[Trace] = []
-        for stream, memory in zip(streams, cycle(self._memories), strict=False):
-            if len(queued) == len(self._memories):
-                traces.append(self._finish(queued.popleft()))
-            queued.append(self._queue(stream, memory))
-        return traces + [self._finish(each) for each in queued]
 
     def release(self) -> None:
         """Free the memory of reports and results."""
         for memory in self._memories:
             memory.release()
 
-    def _queue(self, stream: Stream, memory: ResultMemory) -> _Queued:
+    def queue(self, stream: Stream) -> QueuedStream:
         """Queue an untimed run of a stream and then its timed runs, each with its check. Raises `DeviceError`."""
         if stream.blocks > _MAX_BLOCKS or stream.passes > _MAX_PASSES:
             raise UnsupportedWorkload(
@@ -117,7 +106,9 @@ class StreamRunner:
         if stream.path is Path.PEER and stream.peer not in self.arenas.peers:
             peers = self.arenas.peers
             raise UnsupportedWorkload(f"this GPU does not access memory of GPU {stream.peer}, but of {peers}")
-        arena = self.arenas.of(stream)
+        arena, memory = self.arenas.of(stream), next(self._next)
+        if arena.user is not self:
+            self._source, arena.user = (0, 0), self
         size_before = arena.size
         backend = BACKENDS[stream.path](stream, self.context, arena, self.max_shared)
         if arena.size != size_before:  # growing loses the content
@@ -150,7 +141,7 @@ class StreamRunner:
             grid = (min(-(-stream.blocks // THREADS), _MAX_SUMMARY_BLOCKS), 1)
             self._launch("summarize", grid, reports, stream.blocks, summary, *places, *[0] * (2 - len(places)))
         self.context.copy_to_host(host, results, sum(sizes))
-        return _Queued(stream, backend, memory, host, sizes, self.context.mark())
+        return QueuedStream(stream, backend, memory, host, sizes, self.context.mark())
 
     def _write_source(self, stream: Stream, backend: Backend) -> None:
         """Queue the words that a stream reads, unless they are there: they depend on their position only."""
@@ -161,8 +152,8 @@ class StreamRunner:
         if stream.transfer is not Transfer.READ or not size:  # it may have written elsewhere
             self._source = (0, 0)
 
-    def _finish(self, queued: _Queued) -> Trace:
-        """Wait for a stream; its trace. Raises `KernelFailed`."""
+    def finish(self, queued: QueuedStream) -> list[Trace]:
+        """Wait for a stream; its trace. Raises `KernelFailed`, also when bytes are missing."""
         stream, backend, sizes = queued.stream, queued.backend, queued.sizes
         count = 1 + stream.runs
         self.context.wait_for(queued.end, _TIMEOUT_S + _TIMEOUT_S_PER_BYTE * 2 * stream.moved * count)
@@ -176,7 +167,7 @@ class StreamRunner:
             if summary["wrong"] or backend.is_wrong(ends[run], run):
                 raise KernelFailed(f"a stream on path {stream.path.value}: not all bytes were moved")
         runs = [StreamRun(*each) for each in zip(summaries, cycles, strict=True)]
-        return _trace(stream, runs[1:], self.context.device.name, backend.shared)
+        return [_trace(stream, runs[1:], self.context.device.name, backend.shared)]
 
     def _launch(self, name: str, grid: tuple[int, int], *arguments: int) -> None:
         self.context.launch(self.context.kernel("stream_words.cu", name), grid, THREADS, 0, *arguments)

@@ -1,0 +1,145 @@
+"""The batch queue of a GPU, on a device that logs what it is asked to do."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from gpudissect.device.cuda.pipeline import Pipeline, Task
+from gpudissect.device.queue import MERGED_WORKLOADS
+from gpudissect.errors import DeviceError, KernelFailed
+
+
+class LoggingDevice:
+    """Workloads are strings: equal first letters share a task; "x" cannot be planned, "y" started, "z" finished."""
+
+    def __init__(self, at_once=2):
+        self.runners = {letter: SimpleNamespace(at_once=at_once) for letter in "abyz"}
+        self.log, self.planned, self.broken = [], [], None
+
+    def activate(self):
+        pass
+
+    def drain(self):
+        self.log.append("drain")
+
+    def plan(self, workloads):
+        self.planned.append([*workloads])
+        self._fail_on("x", *workloads)
+        letters = dict.fromkeys(each[0] for each in workloads)
+        places = {letter: tuple(i for i, each in enumerate(workloads) if each[0] == letter) for letter in letters}
+        return [Task(self.runners[x], [workloads[i] for i in at], at) for x, at in places.items()]
+
+    def start(self, task):
+        self._fail_on("y", *task.content)
+        self.log.append("+" + task.content[0][0])
+        return task.content
+
+    def finish(self, task, queued):
+        self.log.append("-" + task.content[0][0])
+        self._fail_on("z", *task.content)
+        return [each.upper() for each in queued]
+
+    def _fail_on(self, letter, *workloads):
+        if self.broken:
+            raise DeviceError(self.broken)
+        if any(letter in each for each in workloads):
+            raise KernelFailed(letter)
+
+
+def answers(pipeline, *batches):
+    """What each batch is answered with: its traces joined, or the error."""
+    for batch in batches:
+        pipeline.submit(batch.split())
+    return [*map(answer, [pipeline] * len(batches))]
+
+
+def answer(pipeline):
+    try:
+        return " ".join(pipeline.collect())
+    except DeviceError as error:
+        return error.args[0]
+
+
+def test_answers_come_in_the_order_of_submission_and_of_workloads():
+    device = LoggingDevice()
+    assert answers(Pipeline(device), "a1 b1 a2", "b2", "", "b3 a3") == ["A1 B1 A2", "B2", "", "B3 A3"]
+    assert device.planned == [["a1", "b1", "a2", "b2", "b3", "a3"]], "as one"
+
+
+def test_the_next_task_is_on_its_way_before_the_last_one_has_ended():
+    device = LoggingDevice()
+    answers(Pipeline(device), "a b")
+    assert device.log == ["drain", "+a", "+b", "-a", "-b"]
+
+
+def test_tasks_of_later_batches_are_on_their_way_when_earlier_ones_end():
+    device, at = LoggingDevice(), []
+    pipeline = Pipeline(device)
+    pipeline.submit(["a1", "b1"])
+    finish = device.finish
+
+    def submitting(task, queued):
+        if not at:
+            at.append(len(device.log))
+            pipeline.submit(["a2"])
+        return finish(task, queued)
+
+    device.finish = submitting
+    assert [answer(pipeline), answer(pipeline)] == ["A1 B1", "A2"]
+    assert device.log == ["drain", "+a", "+b", "-a", "+a", "-b", "-a"]
+
+
+def test_a_runner_has_no_more_tasks_on_their_way_than_it_takes():
+    device = LoggingDevice(at_once=1)
+    device.runners = dict.fromkeys("abz", device.runners["a"])
+    answers(Pipeline(device), "a b")
+    assert device.log == ["drain", "+a", "-a", "+b", "-b"]
+
+
+def test_an_early_batch_is_answered_before_later_ones_have_ended():
+    device = LoggingDevice()
+    pipeline = Pipeline(device)
+    pipeline.submit(["a"])
+    pipeline.submit(["b"])
+    assert answer(pipeline) == "A" and "-b" not in device.log
+    assert answer(pipeline) == "B"
+
+
+@pytest.mark.parametrize("bad", ["x", "y", "z"])
+def test_a_failure_affects_only_its_own_batch(bad):
+    device = LoggingDevice()
+    batches = "a1 b1", f"a2 a{bad}", "a3", "b2"
+    assert answers(Pipeline(device), *batches) == ["A1 B1", bad, "A3", "B2"]
+
+
+def test_only_batches_of_the_task_that_failed_run_again():
+    device = LoggingDevice()
+    assert answers(Pipeline(device), "a1", "a2 az", "b1") == ["A1", "z", "B1"]
+    assert device.planned == [["a1", "a2", "az", "b1"], ["a1"], ["a2", "az"]]
+    assert device.log.count("+b") == 1
+
+
+def test_a_broken_device_answers_every_batch_with_why():
+    device = LoggingDevice()
+    finish = device.finish
+
+    def breaking(task, queued):
+        device.broken = device.broken or "lost"
+        return finish(task, queued)
+
+    device.finish = breaking
+    assert answers(Pipeline(device), "a1 b1", "a2", "b2") == ["lost"] * 3
+
+
+def test_as_many_batches_run_as_one_as_are_allowed():
+    device = LoggingDevice()
+    batch = " ".join(["a"] * (MERGED_WORKLOADS // 2))
+    answers(Pipeline(device), batch, batch, "a", batch + " a")
+    assert [len(each) for each in device.planned] == [MERGED_WORKLOADS, len(batch.split()) + 2]
+
+
+def test_what_an_interrupted_queue_left_is_awaited_once():
+    device = LoggingDevice()
+    pipeline = Pipeline(device)
+    answers(pipeline, "a"), answers(pipeline, "a")
+    assert device.log.count("drain") == 1
