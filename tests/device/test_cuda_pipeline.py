@@ -1,7 +1,5 @@
 """The batch queue of a GPU, on a device that logs what it is asked to do."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from gpudissect.device.cuda.pipeline import Pipeline, Task
@@ -9,11 +7,17 @@ from gpudissect.device.queue import MERGED_WORKLOADS
 from gpudissect.errors import DeviceError, KernelFailed
 
 
+class Runner:
+    def __init__(self, at_once):
+        self.at_once = at_once
+
+
 class LoggingDevice:
     """Workloads are strings: equal first letters share a task; "x" cannot be planned, "y" started, "z" finished."""
 
-    def __init__(self, at_once=2):
-        self.runners = {letter: SimpleNamespace(at_once=at_once) for letter in "abyz"}
+    def __init__(self, at_once=2, share=True):
+        self.share = share
+        self.runners = {letter: Runner(at_once) for letter in "abyz"}
         self.log, self.planned, self.broken = [], [], None
 
     def activate(self):
@@ -25,19 +29,22 @@ class LoggingDevice:
     def plan(self, workloads):
         self.planned.append([*workloads])
         self._fail_on("x", *workloads)
-        letters = dict.fromkeys(each[0] for each in workloads)
-        places = {letter: tuple(i for i, each in enumerate(workloads) if each[0] == letter) for letter in letters}
-        return [Task(self.runners[x], [workloads[i] for i in at], at) for x, at in places.items()]
+        names = dict.fromkeys(map(self._name, workloads))
+        places = {name: tuple(i for i, each in enumerate(workloads) if self._name(each) == name) for name in names}
+        return [Task(self.runners[name[0]], [workloads[i] for i in at], at) for name, at in places.items()]
 
     def start(self, task):
         self._fail_on("y", *task.content)
-        self.log.append("+" + task.content[0][0])
+        self.log.append("+" + self._name(task.content[0]))
         return task.content
 
     def finish(self, task, queued):
-        self.log.append("-" + task.content[0][0])
+        self.log.append("-" + self._name(task.content[0]))
         self._fail_on("z", *task.content)
         return [each.upper() for each in queued]
+
+    def _name(self, workload):
+        return workload[0] if self.share else workload
 
     def _fail_on(self, letter, *workloads):
         if self.broken:
@@ -94,6 +101,12 @@ def test_a_runner_has_no_more_tasks_on_their_way_than_it_takes():
     device.runners = dict.fromkeys("abz", device.runners["a"])
     answers(Pipeline(device), "a b")
     assert device.log == ["drain", "+a", "-a", "+b", "-b"]
+
+
+def test_a_task_overtakes_those_whose_runner_takes_no_more():
+    device = LoggingDevice(at_once=1, share=False)
+    assert answers(Pipeline(device), "a1 a2 b1") == ["A1 A2 B1"]
+    assert device.log == ["drain", "+a1", "+b1", "-a1", "+a2", "-b1", "-a2"]
 
 
 def test_an_early_batch_is_answered_before_later_ones_have_ended():

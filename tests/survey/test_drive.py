@@ -9,6 +9,7 @@ from gpudissect.device.queue import Deferred
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome
+from gpudissect.survey import drive as drive_module
 from gpudissect.survey.drive import Drive
 from gpudissect.trace import Context, Trace
 
@@ -117,6 +118,17 @@ def test_what_begins_the_longest_chain_starts_first():
     )
     driver.run()
     assert device.batches == [["test.first", "test.alone"], ["test.second"]]
+
+
+@pytest.mark.parametrize(("quick", "started"), [(False, "ab"), (True, "abc")])
+def test_a_whole_survey_runs_few_experiments_at_a_time(quick, started, monkeypatch):
+    monkeypatch.setattr(drive_module, "MAX_RUNNING", 2)
+    experiments = {each.name: each for each in (asking(Key(f"test.{name}"), 2, quick=True) for name in "abc")}
+    device = Logging()
+    driver = Drive(Deferred(device.run), Bench(INFO, quick=quick), experiments, lambda *_: None)
+    driver.run()
+    assert device.batches[0] == [f"test.{name}" for name in started]
+    assert driver.outcomes.keys() == experiments.keys()
 
 
 class Refusing(Deferred):

@@ -107,6 +107,22 @@ class Study(StrEnum):
     LINKS = "links"  # memory of the host and of other GPUs
 
 
+def together(parts: Sequence[Ask[T]]) -> Ask[list[T]]:
+    """Run parts of a plan at the same time, their batches as one; what each returns. The first exception ends all."""
+    results: dict[int, T] = {}
+    traces: dict[int, list[Trace] | None] = dict.fromkeys(range(len(parts)))
+    while traces:
+        batches: dict[int, Sequence[Workload]] = {}
+        for number, sent in traces.items():
+            try:
+                batches[number] = next(parts[number]) if sent is None else parts[number].send(sent)
+            except StopIteration as stop:
+                results[number] = stop.value
+        received = iter((yield [workload for batch in batches.values() for workload in batch]) if batches else ())
+        traces = {number: [next(received) for _ in batch] for number, batch in batches.items()}
+    return [results[number] for number in range(len(parts))]
+
+
 @dataclass(frozen=True)
 class Experiment:
     """A named plan and what it declares. A module with plans lists them in ``EXPERIMENTS``; the survey finds it there.

@@ -1,19 +1,19 @@
 """`Pipeline`: the batch queue of a GPU. The host prepares tasks while the GPU runs others, also those of other batches.
 
-The GPU runs one task after the other. Each batch is answered as soon as its own tasks have ended.
+The GPU runs one task after the other, in the order of the batches for each kind. Where those of one kind take the GPU
+long and those of another the host, both are on their way. Each batch is answered as soon as its own tasks have ended.
 """
 
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Protocol
 
 from gpudissect.device.cuda.compile import Code
 from gpudissect.device.queue import MERGED_WORKLOADS, Batch, BatchQueue
 from gpudissect.trace import Trace
 from gpudissect.workload import Workload
-
-_MIN_AHEAD = 2  # tasks on their way, below which batches are planned: the later, the more of them share tasks
 
 
 class Runner(Protocol):
@@ -80,6 +80,7 @@ class _Ticket:
 class _Part:
     """A task, and for each of its traces the ticket and the index in its batch."""
 
+    number: int  # in the order of planning
     task: Task
     owners: list[tuple[_Ticket, int]]
     was_alone: bool  # whether it was planned for one ticket
@@ -103,8 +104,9 @@ class Pipeline(BatchQueue):
         self._is_drained = False
         self._tickets: deque[_Ticket] = deque()  # not yet collected
         self._waiting: deque[_Ticket] = deque()  # not yet planned
-        self._parts: deque[_Part] = deque()  # not yet queued
+        self._parts: dict[Runner, deque[_Part]] = {}  # not yet queued
         self._in_flight: deque[_Part] = deque()
+        self._numbers = count()
 
     def submit(self, batch: Batch) -> None:
         """Add a batch; it may run together with others."""
@@ -124,11 +126,12 @@ class Pipeline(BatchQueue):
         return [ticket.traces[index] for index in range(len(ticket.batch))]
 
     def _step(self) -> None:
-        """Plan, queue or finish something, whichever keeps the GPU busy."""
-        if not self._parts and self._waiting and len(self._in_flight) < _MIN_AHEAD:
+        """Queue the first task whose runner takes more; if there is none plan batches, else wait for the GPU."""
+        if startable := [parts[0] for runner, parts in self._parts.items() if parts and self._has_room(runner)]:
+            part = min(startable, key=lambda each: each.number)
+            self._start(self._parts[part.task.runner].popleft())
+        elif self._waiting:
             self._plan()
-        elif self._parts and self._has_room(self._parts[0].task.runner):
-            self._start(self._parts.popleft())
         else:
             self._finish(self._in_flight.popleft())
 
@@ -153,7 +156,8 @@ class Pipeline(BatchQueue):
             self._fail(group, error)
         else:
             for task in tasks:
-                self._parts.append(_Part(task, [owners[index] for index in task.indices], group[0].is_alone))
+                part = _Part(next(self._numbers), task, [owners[index] for index in task.indices], group[0].is_alone)
+                self._parts.setdefault(task.runner, deque()).append(part)
 
     def _start(self, part: _Part) -> None:
         if not part.tickets:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,13 @@ class Undecided(Exception):
     """What pages do allows no decision; the message is the reason of an ambiguous estimate."""
 
 
+class _NewBase(NamedTuple):
+    """Pages whose lines are to be measured without misses, in two random orders, and the offsets of their lines."""
+
+    orders: Sequence[Pages]
+    chains: Sequence[Pages]
+
+
 class PageAccesses:
     """Accesses to pages `spacing` bytes apart, each with one line; a new `repetition` measures everything again."""
 
@@ -63,8 +71,12 @@ class PageAccesses:
     def _run(
         self, orders: Sequence[Pages], offsets: Sequence[Pages], laps: int, repetition: int = 0
     ) -> Ask[list[Penalties]]:
-        yield from self._measure_base(set().union(*(order.tolist() for order in orders)))
-        traces = yield [self._chase(each, laps, repetition) for each in offsets]
+        new = yield from self._new_base(set().union(*(order.tolist() for order in orders)))
+        base_chases = [] if new is None else self._alternating_chases(new.chains)
+        traces = yield [*base_chases, *(self._chase(each, laps, repetition) for each in offsets)]
+        if new is not None:
+            self._add_base(new, _cycles_by_line(new.chains, traces[: len(base_chases)]))
+        traces = traces[len(base_chases) :]
         self.evidence += [trace.workload for trace in traces]
         return [
             trace.cycles.reshape(laps, order.size) - np.array([*map(self._base_cycles.__getitem__, order.tolist())])
@@ -111,8 +123,8 @@ class PageAccesses:
         chosen = rng.choice(pages * places, size=min(count, pages * places), replace=False)
         within = rng.integers(0, PACKED_GRAIN // LINE_GRAIN, chosen.size) * LINE_GRAIN
         offsets = np.sort(chosen // places * self.spacing + chosen % places * PACKED_GRAIN + within)
-        (trace,) = yield [self._chase(offsets, LAPS)]
-        (base,) = yield from self._alternate([offsets])
+        trace, *others = yield [self._chase(offsets, LAPS), *self._alternating_chases([offsets])]
+        (base,) = _cycles_by_line([offsets], others)
         return np.asarray(trace.cycles.reshape(LAPS, -1) - np.median(base, axis=0))
 
     def misread_share(self, threshold: float) -> float:
@@ -132,10 +144,11 @@ class PageAccesses:
             return 0.0
         return NOISE_FACTOR * float(np.quantile(np.abs(self._differences), NOISE_QUANTILE))
 
-    def _measure_base(self, pages: set[int]) -> Ask[None]:
+    def _new_base(self, pages: set[int]) -> Ask[_NewBase | None]:
+        """Chains over the lines of pages that were not measured without misses yet; None if all were."""
         new = np.array(sorted(pages - self._base_cycles.keys()), dtype=np.int64)
         if not new.size:
-            return
+            return None
         if self._sm is None:
             # The distance of a line depends on the SM, so all chases run on the same one. Lines move when memory
             # grows, so the first chase reaches as far as any.
@@ -145,22 +158,21 @@ class PageAccesses:
         rng = self.bench.rng("alone", self.spacing, len(self._base_cycles))
         parts = np.array_split(new, -(-new.size // MAX_BASE_LINES))
         orders = [np.concatenate([rng.permutation(part) for part in parts]) for _ in range(2)]
-        runs = yield from self._alternate([self._offsets(order) for order in orders])
-        first, second = (cycles[:, np.argsort(order)] for cycles, order in zip(runs, orders, strict=True))
+        return _NewBase(orders, [self._offsets(order) for order in orders])
+
+    def _add_base(self, new: _NewBase, runs: Sequence[NDArray[np.int64]]) -> None:
+        """Take in the cycles, shape (visits, lines), of the two chains."""
+        first, second = (cycles[:, np.argsort(order)] for cycles, order in zip(runs, new.orders, strict=True))
         medians = np.median(first, axis=0), np.median(second, axis=0)
-        self._base_cycles |= dict(zip(np.sort(new).tolist(), ((medians[0] + medians[1]) / 2).tolist(), strict=True))
+        means = (medians[0] + medians[1]) / 2
+        self._base_cycles |= dict(zip(np.sort(new.orders[0]).tolist(), means.tolist(), strict=True))
         self._differences += (medians[0] - medians[1]).tolist()
         # Relative to the other run: what a chain does to a line is part of what may be misread.
         self._residuals += [(first - medians[1]).ravel(), (second - medians[0]).ravel()]
 
-    def _alternate(self, chains: Sequence[Pages]) -> Ask[list[NDArray[np.int64]]]:
-        """Cycles of all but the first visits, (visits, lines), when two lines alternate, word by word; no misses."""
-        parts = [part for offsets in chains for part in np.array_split(offsets, -(-offsets.size // MAX_BASE_LINES))]
-        orders = [_alternating(part) for part in parts]
-        traces = yield [self._chase(order, BASE_LAPS) for order, _ in orders]
-        cycles = iter(_cycles_by_line(trace, line) for trace, (_, line) in zip(traces, orders, strict=True))
-        counts = [-(-offsets.size // MAX_BASE_LINES) for offsets in chains]
-        return [np.concatenate([next(cycles) for _ in range(count)], axis=1) for count in counts]
+    def _alternating_chases(self, chains: Sequence[Pages]) -> list[Chase]:
+        """Chases in which two lines of a chain alternate, word by word: no misses."""
+        return [self._chase(_alternating(part)[0], BASE_LAPS) for offsets in chains for part in _parts(offsets)]
 
     def _offsets(self, pages: Pages) -> NDArray[np.int64]:
         """Bytes of each page's line, at a pseudo-random position: else lines share few sets of the cache."""
@@ -205,7 +217,21 @@ def _alternating(offsets: Pages) -> tuple[Pages, Pages]:
     return (np.tile(offsets, VISITS) + PATH.word * visit)[order], line[order]
 
 
-def _cycles_by_line(trace: Trace, line: Pages) -> NDArray[np.int64]:
+def _parts(offsets: Pages) -> list[Pages]:
+    """The parts of a chain whose lines are measured together."""
+    return np.array_split(offsets, -(-offsets.size // MAX_BASE_LINES))
+
+
+def _cycles_by_line(chains: Sequence[Pages], traces: Sequence[Trace]) -> list[NDArray[np.int64]]:
+    """Cycles of all but the first visits in `_alternating_chases` of these chains, each of shape (visits, lines)."""
+    remaining = iter(traces)
+    return [
+        np.concatenate([_later_visits(next(remaining), _alternating(part)[1]) for part in _parts(offsets)], axis=1)
+        for offsets in chains
+    ]
+
+
+def _later_visits(trace: Trace, line: Pages) -> NDArray[np.int64]:
     """Cycles of all but the first visit of each line in a lap, (visits, lines)."""
     cycles = trace.cycles.reshape(BASE_LAPS, line.size)[:, np.argsort(line, kind="stable")]
     visits = cycles.reshape(BASE_LAPS, -1, VISITS)[:, :, 1:]

@@ -16,7 +16,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_residency import Fit
 from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL, EXACT, LATENCY
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, together, without
 from gpudissect.measure.tlb.infer_miss_penalty import (
     MIN_STEP_CYCLES,
     MIN_STEP_SHARE,
@@ -298,17 +298,23 @@ class _Search:
         costs: tuple[list[float], list[float]] = ([], [])
         evidence: list[str] = []
         held = [pages.size]
-        for repetition in range(1, COST_ROUNDS + 1):
-            again = PageAccesses(page, self.bench, repetition)
-            at_random = yield from again.penalties([pages])
-            in_order = yield from again.visits([pages], LAPS)
+        repetitions = [PageAccesses(page, self.bench, number) for number in range(1, COST_ROUNDS + 1)]
+        measured = yield from together([_in_both_orders(each, pages) for each in repetitions])
+        for again, both in zip(repetitions, measured, strict=True):
             evidence += again.evidence
-            for cycles, (penalties,) in zip(costs, (in_order, at_random), strict=True):
+            for cycles, penalties in zip(costs, both, strict=True):
                 by_page = np.median(penalties, axis=0)  # single accesses are delayed by chance
                 held.append(int(np.sum(by_page < self.last_miss.threshold)) if self.last_miss else 0)
                 if (slow := by_page[by_page >= miss.threshold]).size:
                     cycles.append(float(np.median(slow)))
         return MissCosts(tuple(costs[0]), tuple(costs[1]), tuple(evidence), min(held))
+
+
+def _in_both_orders(accesses: PageAccesses, pages: Pages) -> Ask[tuple[Penalties, Penalties]]:
+    """Penalties of pages in order, and in random order."""
+    (at_random,) = yield from accesses.penalties([pages])
+    (in_order,) = yield from accesses.visits([pages], LAPS)
+    return in_order, at_random
 
 
 def _halves(count: int) -> Pages:

@@ -140,7 +140,9 @@ class _SetSearch:
         if (yield from self._fit([pages])) == [True]:
             raise Undecided(f"all {pages.size} pages of memory fit")
         fitting = yield from self.accesses.max_resident(pages, self.level.miss.threshold, 0)
-        ways = len((yield from self._needed(pages[: fitting + 1]))) - 1
+        needed = yield from self._needed(pages[: fitting + 1])
+        if not (ways := len(needed) - 1):
+            raise Undecided(f"without page {needed[0]} the others fit, and with no other page does it conflict")
         if probability_to_fit(fitting, max(1, self.level.entries // ways), ways) < MIN_PROBABILITY:
             raise Undecided(f"{fitting} scattered pages fit, which sets of {ways} ways would not hold")
         return ways
