@@ -15,6 +15,7 @@ from gpudissect.workload import Chase, Order, Path, PriorAccesses, Timing
 
 CHUNK_ACCESSES = 1 << 16  # simulated at a time: latencies stay in the host's caches, and Ctrl-C is handled between
 OTHERS_BYTES, OTHERS_GRAIN = 64 << 20, 32  # span of the accesses of other users, and a multiple of their offsets
+_LEVELS = np.empty(CHUNK_ACCESSES, dtype=np.int8)  # written by every walk, never read
 REGION_BYTES = 2 << 20  # constant memory and code start at multiples: the large page, so that they share none
 
 
@@ -26,6 +27,50 @@ class Chunk:
     cycles: NDArray[np.float64]  # (n,) latencies with noise (and the timer's cost), not yet rounded by the clock
 
 
+class _Laps:
+    """Laps over a chain. Those after a lap without a miss repeat it, because hits change no content; they are copied.
+
+    The state of the replacement policies is then not that after all laps: nothing else may run before the next reset.
+    """
+
+    def __init__(self, model: HierarchyModel, path: Path, chain: NDArray[np.int64], actor: Actor) -> None:
+        self._model, self._path, self._chain, self._actor = model, path, chain, actor
+        self._done = 0
+        self._lap: NDArray[np.float64] | None = None  # latencies, by position in the chain
+
+    def skip(self, laps: int) -> None:
+        """Run whole laps without their latencies."""
+        total, first = laps * self._chain.size, self._done
+        for _, n in _chunks(total):
+            if self._repeats:
+                self._done = first + total
+                return
+            self._walk(n, np.empty(0))
+
+    def read(self, latencies: NDArray[np.float64]) -> None:
+        """Run accesses; `latencies`, shape (n,) and at most `CHUNK_ACCESSES`, receives theirs."""
+        size, position = self._chain.size, self._done % self._chain.size
+        if self._lap is None and self._repeats and 2 * size <= latencies.size:
+            lap = np.empty(size)
+            self._walk(size, lap)
+            self._done -= size
+            self._lap = np.roll(lap, position)
+        if self._lap is None:
+            self._walk(latencies.size, latencies)
+        else:
+            latencies[:] = np.resize(np.roll(self._lap, -position), latencies.size)
+            self._done += latencies.size
+
+    @property
+    def _repeats(self) -> bool:
+        return min(self._model.hits_in_a_row, self._done) >= self._chain.size
+
+    def _walk(self, n: int, latencies: NDArray[np.float64]) -> None:
+        position = self._done % self._chain.size
+        self._model.walk(self._path, self._chain, position, _LEVELS[:n], latencies, self._actor)
+        self._done += n
+
+
 class Memory:
     """A simulated memory, reused for one chase after another, each of one thread."""
 
@@ -33,7 +78,6 @@ class Memory:
         self._model = model
         self._noise = noise
         self._offsets = lru_cache(maxsize=2)(_offsets)  # chases often repeat an order
-        self._levels = np.empty(CHUNK_ACCESSES, dtype=np.int8)
         self._latencies = np.empty(CHUNK_ACCESSES, dtype=np.float64)
 
     def run(self, chase: Chase, digest: str, timer: float, extra: float = 0.0) -> dict[str, Array]:
@@ -64,14 +108,14 @@ class Memory:
             offsets = self._offsets(prior) + region(chase, prior.path)
             self._untimed(prior.path, offsets, prior.laps, Actor(prior.sm, prior.warp, chase.sm or 0))
         chain = chain + region(chase, chase.path) if chase.before else chain
-        actor = Actor(first_sm=chase.sm or 0)
-        position = self._untimed(chase.path, chain, chase.warmup, actor)
+        laps = _Laps(self._model, chase.path, chain, Actor(first_sm=chase.sm or 0))
+        laps.skip(chase.warmup)
         noise = self._noise
         settings = np.array([noise.jitter, noise.outliers, OUTLIER_MEAN, noise.drift, DRIFT_PERIOD, phase])
         draws = np.array([clock], dtype=np.uint64)
         for first, n in _chunks(chase.laps * chain.size):
             latencies = self._latencies[:n]
-            position = self._model.walk(chase.path, chain, position, self._levels[:n], latencies, actor)
+            laps.read(latencies)
             disturb(latencies, timer, settings, draws, first)
             yield Chunk(first, latencies)
 
@@ -82,12 +126,11 @@ class Memory:
         offsets: NDArray[np.int64] = -(-first // REGION_BYTES) * REGION_BYTES + lines * OTHERS_GRAIN
         return offsets
 
-    def _untimed(self, path: Path, chain: NDArray[np.int64], laps: int, actor: Actor) -> int:
-        """Run untimed laps; returns the position of the next access."""
+    def _untimed(self, path: Path, chain: NDArray[np.int64], laps: int, actor: Actor) -> None:
+        """Run untimed laps."""
         position = 0
         for _, n in _chunks(laps * chain.size):
-            position = self._model.walk(path, chain, position, self._levels[:n], self._latencies[:0], actor)
-        return position
+            position = self._model.walk(path, chain, position, _LEVELS[:n], self._latencies[:0], actor)
 
 
 def _chunks(total: int) -> Iterator[tuple[int, int]]:

@@ -51,7 +51,7 @@ CACHE, TLB, PAGE_WALK, FAR_PARTITION, VICTIM_CACHE, EXCLUSIVE_CACHE = range(6)
 X_WINDOW, X_SWITCH, X_FLOOR, X_COLD, X_HOME_MASK, X_NEAR, X_FAR_MEMORY, X_ROW, X_BANKS, X_SAVING = range(10)
 X_HOME_GRANULE, X_PARTITIONS, X_SIZE = range(10, 13)
 P_ARRAY, P_REACH, P_RUN, P_STEP_MAX, P_END, P_SIZE = range(6)
-S_WINDOW, S_HIGHEST, S_STEP, S_RUN, S_SIZE = range(5)  # then 1 + the open row of each bank, 0 for none
+S_WINDOW, S_HIGHEST, S_STEP, S_RUN, S_HITS, S_SIZE = range(6)  # then 1 + the open row of each bank, 0 for none
 
 
 @inlined
@@ -268,7 +268,8 @@ def walk(
             X_NEAR: the near partition; X_FAR_MEMORY: extra cycles of memory behind a far partition;
             X_ROW, X_BANKS, X_SAVING: bytes of a row of memory (0: none), banks, and cycles saved by an open row.
         prefetch: (P_SIZE,), see the P_ names; array -1 for none.
-        state: (S_SIZE + banks,), state of the walk, modified.
+        state: (S_SIZE + banks,), state of the walk, modified. S_HITS: accesses since the last one that changed the
+            content of a cache or TLB, or the open row of a bank.
         chain: byte offsets of a lap.
         position: position in the chain of the first access.
         levels: (m,), out: level that served each access; the number of levels for memory.
@@ -292,6 +293,7 @@ def walk(
             position = 0
         base, penalty = costs[last], 0.0
         level = memory
+        state[S_HITS] += 1
         prefetcher_missed = tlb_missed = walked = False  # prefetching cache; first TLB; all TLBs
         home: Int = near
         giver, receiver = np.int64(-1), np.int64(-1)
@@ -315,6 +317,7 @@ def walk(
                 penalty += costs[s]
                 s = steps[s, 2]
             elif kind >= VICTIM_CACHE:
+                state[S_HITS] = 0
                 if _look_up(arrays, array, offset, kind == EXCLUSIVE_CACHE):
                     base, level = costs[s], steps[s, 2]
                     break
@@ -322,6 +325,8 @@ def walk(
                     prefetcher_missed = True
                 s += 1
             elif _access(arrays, array, offset):
+                if arrays.shape[array, ROOM] > 0:  # a line that is used again may take the room of others
+                    state[S_HITS] = 0
                 if kind != TLB:
                     base, level = costs[s], steps[s, 2]
                     break
@@ -329,6 +334,7 @@ def walk(
                 penalty += costs[s]
                 s = steps[s, 2]
             else:
+                state[S_HITS] = 0
                 if kind == TLB:
                     tlb_missed = True
                     hit_tlb = np.int64(-1)
@@ -346,6 +352,7 @@ def walk(
         if home != near and level == memory:
             penalty += extras[X_FAR_MEMORY]
         if level == memory and row_size > 0:
+            state[S_HITS] = 0
             row = offset // row_size
             bank = S_SIZE + row % banks
             if state[bank] == row + 1:

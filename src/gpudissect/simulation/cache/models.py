@@ -145,6 +145,13 @@ class HierarchyModel:
             latencies += self._distances(self.hierarchy.distance, path, visited, levels, actor)
         return end
 
+    @property
+    def hits_in_a_row(self) -> int:
+        """Accesses since the last one that changed the content of a cache or TLB, or what memory holds open."""
+        from gpudissect.simulation.cache._kernel import S_HITS
+
+        return int(self._state[S_HITS])
+
     def _distances(
         self, distance: Distance, path: Path, offsets: NDArray[np.int64], levels: NDArray[np.int8], actor: Actor
     ) -> NDArray[np.float64]:
