@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gpudissect.measure.plan import Bench
+from gpudissect.measure.tlb import plan_sets
 from gpudissect.measure.tlb.infer_miss_penalty import MissCosts, MissPenalty, TlbLevel
 from gpudissect.measure.tlb.page_accesses import PageAccesses, Undecided
 from gpudissect.measure.tlb.plan_sets import _SetSearch
@@ -37,6 +38,35 @@ def test_a_page_that_conflicts_with_no_other_shows_no_set(monkeypatch):
     monkeypatch.setattr(search.accesses, "max_resident", lambda *_: answer(250))
     with pytest.raises(Undecided, match="without page 7"):
         answered(device, search.one_set(0))
+
+
+@pytest.mark.parametrize(("pages", "ways"), [(1160, 16), (1160, 64), (300, 100), (280, 150), (200, 80)])
+def test_a_set_needs_no_more_pages_than_it_may(pages, ways):
+    for seed in range(200):
+        groups = np.array_split(np.random.default_rng(seed).permutation(pages), plan_sets.GROUPS)
+        hit = [group for group in groups if (group <= ways).any()]
+        candidates = sum(group.size for group in hit)
+        if len(hit) < plan_sets.GROUPS and candidates > plan_sets.MAX_CANDIDATES:
+            of_sample = np.random.default_rng(seed).choice(np.concatenate(hit), plan_sets.SAMPLE, replace=False)
+            share = plan_sets.max_needed_share(len(hit), plan_sets.GROUPS, candidates)
+            assert np.mean(of_sample <= ways) <= share or share == plan_sets.MAX_NEEDED_SHARE, seed
+
+
+def test_pages_most_of_which_are_needed_show_no_set(monkeypatch):
+    """Three of four pages of 63 groups, as where another level hides conflicts; the last group is not needed."""
+    level = TlbLevel(MissPenalty(60.0, 40.0), MissCosts((), (), ()), PAGE, 2048, ())
+    search = _SetSearch(level, Bench(gpu([tlb(300, PAGE)]).info))
+    asked, pages = [], np.arange(1152)
+
+    def fit(chains):
+        asked.append(len(chains))
+        missing = [np.setdiff1d(pages, chain) for chain in chains]
+        return answer([0 not in each if each.size > 1 else each[0] % 4 > 0 for each in missing])
+
+    monkeypatch.setattr(search, "_fit", fit)
+    with pytest.raises(Undecided, match="no single set"):
+        answered(None, search._needed(pages))
+    assert asked == [64, 16]
 
 
 def test_new_pages_are_measured_in_the_same_round_as_their_chain():

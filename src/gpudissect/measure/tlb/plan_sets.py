@@ -26,7 +26,10 @@ MAX_ENTRIES = 256  # of which every set is found; of more, one set
 BATCH = 8  # pages tried at once
 MAX_PAGE_RATIO = 5  # last page tried, in entries
 SAMPLE = 16  # pages tried one by one where any group of them will do
-MAX_CANDIDATES, MAX_NEEDED_SHARE = 128, 0.8  # pages tried one by one; of more, the share needed to give up
+MAX_CANDIDATES = 128  # pages tried one by one; of more, a sample first
+MAX_NEEDED_SHARE, NEEDED_MARGIN = 0.8, 0.4
+"""Share of the sample that is needed from which no single set explains the conflict: so much more than one set would
+have, or nearly all. On H200s it was 15 of 16 and more, where one set would have a quarter; trying all took 4 s."""
 MAX_EVIDENCE = 256  # workloads named: the last, which decide
 MAX_OVERFLOW_PAGES = 8  # pages beyond those that fit, over which misses per lap are counted
 MIN_PROBABILITY = 1e-4  # that scattered pages fit, or the TLB before held some of them: then chance decides
@@ -163,7 +166,7 @@ class _SetSearch:
             needed = yield from self._fit([np.setdiff1d(pages, [page]) for page in sample])
             if all(fits) and all(needed):
                 return sorted(pages.tolist())  # all are in one set
-            if all(fits) or np.mean(needed) > MAX_NEEDED_SHARE:
+            if all(fits) or np.mean(needed) > max_needed_share(sum(fits), len(groups), len(candidates)):
                 what = f"any 1/{len(groups)}" if all(fits) else f"each of {sum(needed)} of {size} sampled pages"
                 raise Undecided(
                     f"removing {what} of {pages.size} pages makes them fit, so no single set explains the conflict "
@@ -174,6 +177,15 @@ class _SetSearch:
 
     def _fit(self, chains: list[Pages]) -> Ask[list[bool]]:
         return (yield from self.accesses.stay_resident(chains, self.level.miss.threshold))
+
+
+def max_needed_share(hit: int, groups: int, candidates: int) -> float:
+    """Share of the `candidates`, in the `hit` of so many random groups that fit, of which one set may need a page each.
+
+    A set of n pages has one in `groups` * (1 - (1 - 1 / `groups`)^n) groups, on average.
+    """
+    of_set = log(1 - hit / groups) / log(1 - 1 / groups)
+    return min(MAX_NEEDED_SHARE, of_set / candidates + NEEDED_MARGIN)
 
 
 def probability_to_fit(pages: int, sets: int, ways: int) -> float:
