@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from gpudissect import catalogue
 from gpudissect.device import kinds
 from gpudissect.device.base import EVIDENCE_BYTES, Described, Keeper, without_host
 from gpudissect.device.process import open_in_process
@@ -125,18 +126,21 @@ class Request:
             return Study.HIDE
         return Study.COMPARE_METHODS if options.compare_methods or options.methods else Study.DISCOVER
 
+    def prepare(self) -> None:
+        """Import what `reference` needs, while the device opens."""
+        if not self.hiding:
+            catalogue.prepare()
+
     def reference(self, info: DeviceInfo) -> Gpu | None:
         """The GPU whose published values are compared: its own, by name if measured; none for a user's GPU file.
 
         None for latency hiding: its published values are compared in the documentation.
         """
-        from gpudissect.catalogue import for_name, load, names
-
         if self.hiding:
             return None
-        if info.catalogue in names():
-            return load(info.catalogue)
-        return for_name(info.name) if Origin.MEASURED in (info.origin, info.recorded_origin) else None
+        if info.catalogue in catalogue.names():
+            return catalogue.load(info.catalogue)
+        return catalogue.for_name(info.name) if Origin.MEASURED in (info.origin, info.recorded_origin) else None
 
 
 @dataclass(frozen=True)
@@ -241,6 +245,7 @@ def run_study(
     with uninterrupted(), ExitStack() as stack:
         with interruptible():
             device = opened = stack.enter_context(open_in_process(spec, seed=request.seed or 0))
+            request.prepare()
             info = device.info  # it waits until the device is open
         options = request.options(getattr(device, "options", {}))
         if request.hiding and not info.instructions:

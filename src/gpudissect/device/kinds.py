@@ -112,6 +112,9 @@ def list_devices(folder: FilePath | None = None) -> list[Listing]:
 def _open_cuda(name: str, seed: int) -> Device:
     if not (name.isascii() and name.isdecimal() and len(name) < 6):
         raise _unknown_device(f"cuda:{name}")
+    from gpudissect.device.cuda import early_context
+
+    early_context.start(int(name))
     from gpudissect.device.cuda.gpu import CudaGpu
 
     return CudaGpu.open(int(name))

@@ -56,17 +56,17 @@ def test_pages_most_of_which_are_needed_show_no_set(monkeypatch):
     """Three of four pages of 63 groups, as where another level hides conflicts; the last group is not needed."""
     level = TlbLevel(MissPenalty(60.0, 40.0), MissCosts((), (), ()), PAGE, 2048, ())
     search = _SetSearch(level, Bench(gpu([tlb(300, PAGE)]).info))
-    asked, pages = [], np.arange(1152)
+    sizes, pages = [], np.arange(1152)
 
     def fit(chains):
-        asked.append(len(chains))
+        sizes.append(len(chains))
         missing = [np.setdiff1d(pages, chain) for chain in chains]
         return answer([0 not in each if each.size > 1 else each[0] % 4 > 0 for each in missing])
 
     monkeypatch.setattr(search, "_fit", fit)
     with pytest.raises(Undecided, match="no single set"):
         answered(None, search._needed(pages))
-    assert asked == [64, 16]
+    assert sizes == [64, 16]
 
 
 def test_new_pages_are_measured_in_the_same_round_as_their_chain():
