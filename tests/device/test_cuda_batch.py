@@ -13,7 +13,7 @@ from tests.device.test_cuda_mix_runner import ADDS, MixContext
 from tests.device.test_cuda_stream_runner import BULK, CLUSTER, StreamContext
 from tests.support.fake_context import SMS, FakeContext, fake_gpu
 from tests.support.fake_driver import CONTEXT_STREAM, FakeDriver
-from tests.support.workloads import LAP, chase, stream
+from tests.support.workloads import EACH, LAP, chase, stream
 
 CHASE = chase(Path.GLOBAL, Sequential(4, 64), LAP)
 
@@ -84,6 +84,44 @@ def test_a_failed_kernel_may_leave_the_device_unusable(lost):
             gpu.run([CHASE])
     else:
         assert gpu.run([CHASE])[0].cycles.size == 1
+
+
+def test_a_task_that_cannot_be_queued_leaves_those_on_their_way_alone():
+    gpu = fake_gpu(FakeContext())
+    first, bad, last = (chase(Path.GLOBAL, Sequential(count, 64), EACH, alone=True) for count in (8, 5, 8))
+    last = replace(last, order=Sequential(8, 128))
+    queue_in = gpu._chases.queue_in
+
+    def refuse(memory, launch):
+        if launch.first == bad:
+            raise OutOfMemory("no room")
+        return queue_in(memory, launch)
+
+    gpu._chases.queue_in = refuse
+    queue = gpu.queue()
+    for each in (first, bad, last):
+        queue.submit([each])
+    expected = fake_gpu(FakeContext()).run([first])[0].cycles
+    assert queue.collect()[0].cycles.tolist() == expected.tolist()
+    with pytest.raises(OutOfMemory):
+        queue.collect()
+    assert queue.collect()[0].workload == digest(last)
+
+
+def test_an_interrupted_queue_leaves_no_task_behind():
+    gpu = fake_gpu(FakeContext())
+    chases = [chase(Path.GLOBAL, Sequential(count, 64), LAP, alone=True) for count in (4, 5, 6)]
+    finish = gpu._chases.finish
+
+    def interrupt(queued):
+        raise KeyboardInterrupt
+
+    gpu._chases.finish = interrupt
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            gpu.run(chases)
+    gpu._chases.finish = finish
+    assert [trace.workload for trace in gpu.run(chases)] == [digest(each) for each in chases]
 
 
 def test_conditions_stand_in_the_notes():

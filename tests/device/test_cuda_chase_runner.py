@@ -12,7 +12,7 @@ from gpudissect.errors import DeviceError, KernelFailed, WorkloadError
 from gpudissect.workload import Bounds, Explicit, Path, PriorAccesses, Sequential, Shuffled
 from gpudissect.workload.digest import digest
 from tests.device.test_cuda_chase_plan import limits
-from tests.support.fake_context import BASE, FakeContext, chase_runner, fake_gpu
+from tests.support.fake_context import BASE, FakeContext, chase_runner, fake_gpu, run_tasks
 from tests.support.workloads import CHAINED, COUNT, EACH, LAP, chase
 
 CACHED = [Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.TEXTURE, Path.CONSTANT]
@@ -35,7 +35,7 @@ def context():
 def run(batch, context=None, **changed):
     runner, traces = chase_runner(context or FakeContext()), {}
     for launch in plan_launches(batch, limits(**changed)):
-        traces |= dict(zip(launch.indices, runner.finish(runner.queue(launch)), strict=True))
+        traces |= dict(zip(launch.indices, run_tasks(runner, [launch]), strict=True))
     return [traces[index] for index in range(len(batch))]
 
 

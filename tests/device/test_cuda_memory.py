@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudissect.device.cuda.memory import MAX_ALIGNMENT, MIN_ALIGNMENT, Arena, ClearingTimer, place
+from gpudissect.device.cuda.memory import MAX_ALIGNMENT, MIN_ALIGNMENT, Arena, ClearingTimer, Slots, place
 from gpudissect.errors import OutOfMemory
 from gpudissect.simulation.cache.geometry import Index, IndexKind
 from gpudissect.simulation.cache.index import set_numbers
@@ -124,3 +124,30 @@ def test_clearing_ends():
     seconds = clearing_time([9 * GIB], timer)
     assert timer.remaining(100.0 + seconds / 2) == pytest.approx(seconds / 2)
     assert timer.remaining(200.0) == 0.0
+
+
+def test_each_task_on_its_way_has_a_memory_of_its_own():
+    slots = Slots(["first", "second"])
+    with slots.taken() as memory:
+        assert memory == "first"
+    with pytest.raises(OutOfMemory), slots.taken() as memory:
+        assert memory == "second"
+        raise OutOfMemory("no room")
+    with slots.taken() as memory:
+        assert memory == "second", "not that of the task that is on its way"
+    slots.free("first")
+    with slots.taken() as memory:
+        assert memory == "first"
+    slots.free_all()
+    with slots.taken() as one, slots.taken() as other:
+        assert {one, other} == {"first", "second"}
+
+
+def test_an_arena_whose_content_is_lost_has_no_user():
+    arena = Arena(Allocator(), 1 << 40)
+    arena.reserve(1 << 20)
+    arena.user = "a stream"
+    arena.reserve(1 << 10)
+    assert arena.user == "a stream"
+    arena.reserve(1 << 30)
+    assert arena.user is None

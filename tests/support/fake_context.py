@@ -326,8 +326,16 @@ def fake_gpu(context):
 def run_tasks(runner, contents):
     """The traces of tasks, as many on their way as the runner takes."""
     traces, queued = [], []
+
+    def finish():
+        oldest = queued.pop(0)
+        traces.extend(runner.finish(oldest))
+        runner.free(oldest)
+
     for each in contents:
         if len(queued) == runner.at_once:
-            traces += runner.finish(queued.pop(0))
+            finish()
         queued.append(runner.queue(each))
-    return [*traces, *(trace for each in queued for trace in runner.finish(each))]
+    while queued:
+        finish()
+    return traces

@@ -27,7 +27,7 @@ from gpudissect.device.cuda.links import MAX_PEER_BYTES, Arenas, host_limit
 from gpudissect.device.cuda.memory import Arena
 from gpudissect.device.cuda.mix.body import supported_instructions
 from gpudissect.device.cuda.mix.runner import MixRunner
-from gpudissect.device.cuda.pipeline import Pipeline, Task
+from gpudissect.device.cuda.pipeline import Pipeline, Runner, Task
 from gpudissect.device.cuda.precompile import Precompiler, codes_of, survey_codes
 from gpudissect.device.cuda.stream.backends import BACKENDS
 from gpudissect.device.cuda.stream.runner import StreamRunner
@@ -40,7 +40,7 @@ _MEMORY_SHARE = 0.8  # of the free device memory that workloads may take
 _RECORD_BYTES = 1024  # of shared memory that a chain in shared memory leaves for records
 _TEXEL_BYTES = 4
 _UNLIMITED = 2**62
-_DRAIN_S = 20.0
+_DRAIN_S, _QUEUED_S = 20.0, 60.0  # limits of waiting for an interrupted queue, and for tasks before one that failed
 
 
 class CudaGpu(Device):
@@ -65,6 +65,7 @@ class CudaGpu(Device):
         self._streams = StreamRunner(context, arenas, shared)
         self._mixes = MixRunner(context, buffers, arenas.near)
         self._launches = LaunchRunner(context, buffers)
+        self._runners: tuple[Runner, ...] = (self._chases, self._streams, self._mixes, self._launches)
 
         clusters = active_clusters(context, shared)
         unsupported = _unsupported_paths(context, clusters)
@@ -141,6 +142,8 @@ class CudaGpu(Device):
         """Wait for what an interrupted queue left on its way. Raises `DeviceError`."""
         self._check_usable()
         self._run_checked(self._context.wait, _DRAIN_S)
+        for runner in self._runners:
+            runner.free_all()
 
     def plan(self, workloads: Sequence[Workload]) -> list[Task]:
         """Distribute workloads over tasks; begin to compile kernels that are missing. Raises `DeviceError`."""
@@ -171,7 +174,12 @@ class CudaGpu(Device):
         """Queue a task, once what it needs is compiled. Raises `DeviceError`."""
         self._check_usable()
         self._precompiler.wait(task.codes)
-        return self._run_checked(task.runner.queue, task.content)
+        try:
+            return self._run_checked(task.runner.queue, task.content)
+        except DeviceError:
+            if not self._broken:  # part of it may be on its way, and its memory is another task's next
+                self._run_checked(self._context.wait, _QUEUED_S)
+            raise
 
     def finish(self, task: Task, queued: Any) -> list[Trace]:
         """Wait for a task; its traces. Raises `DeviceError`."""
@@ -180,6 +188,8 @@ class CudaGpu(Device):
             traces = self._run_checked(task.runner.finish, queued)
         except BlocksShareSm:
             traces = self._run_one_by_one(queued)
+        finally:
+            task.runner.free(queued)
         return self._with_conditions(traces)
 
     def _check_usable(self) -> None:
@@ -219,7 +229,7 @@ class CudaGpu(Device):
             (launch,) = plan_launches([each], self._limits)
             if launch.at_once > 1:  # its windows run one after the other, too
                 launch = replace(launch, blocks=1, at_once=1)
-            again = self._run_checked(partial(self._chases.queue, memory=queued.memory), launch)
+            again = self._run_checked(partial(self._chases.queue_in, queued.memory), launch)
             traces += self._run_checked(self._chases.finish, again)
         return traces
 

@@ -59,6 +59,12 @@ class LaunchRunner:
         """The trace of a launch."""
         return [trace]
 
+    def free(self, trace: Trace) -> None:
+        """Nothing is kept."""
+
+    def free_all(self) -> None:
+        """Nothing is on its way."""
+
     def release(self) -> None:
         """Destroy the stream."""
         if self._stream is not None:

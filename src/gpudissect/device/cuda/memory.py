@@ -1,8 +1,10 @@
 """Device memory: aligned regions in one growing allocation, buffers of a launch, and memory that the driver clears."""
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 from gpudissect.errors import OutOfMemory
 from gpudissect.units import GIB, MIB, format_bytes
 
+T = TypeVar("T")
 MIN_ALIGNMENT = 2 * MIB
 """Regions start at multiples of this: the large page of every GPU since Kepler. So offsets within a region are offsets
 within a page, and equal offsets of two chains fall into equal sets of a virtually indexed cache."""
@@ -75,7 +78,7 @@ class Arena:
 
     Attributes:
         size: bytes.
-        user: who wrote to it last; whoever expects to find something there sets it.
+        user: who wrote to it last; set by whoever expects to find something there. None once the content is lost.
 
     """
 
@@ -117,6 +120,7 @@ class Arena:
         if self._address:
             self._allocator.free(self._address)
         self._address = self.size = 0
+        self.user = None
 
 
 class HostBuffer:
@@ -146,6 +150,32 @@ class HostBuffer:
         if self._address:
             self._allocator.free_host(self._address)
         self._address = self._size = 0
+
+
+class Slots(Generic[T]):
+    """Memories for tasks that are on their way, one for each."""
+
+    def __init__(self, memories: Iterable[T]) -> None:
+        self.all = tuple(memories)
+        self._free = deque(self.all)
+
+    @contextmanager
+    def taken(self) -> Iterator[T]:
+        """A memory that is taken by the end of the block, unless that raises."""
+        memory = self._free.popleft()
+        try:
+            yield memory
+        except BaseException:
+            self._free.appendleft(memory)
+            raise
+
+    def free(self, memory: T) -> None:
+        """Let another task have a memory."""
+        self._free.append(memory)
+
+    def free_all(self) -> None:
+        """Let other tasks have all memories, once the GPU uses none."""
+        self._free = deque(self.all)
 
 
 class ResultMemory:

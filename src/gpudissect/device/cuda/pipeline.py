@@ -29,6 +29,12 @@ class Runner(Protocol):
     def finish(self, queued: Any) -> Sequence[Trace]:
         """Wait for a task; its traces. Tasks are finished in the order in which they were queued."""
 
+    def free(self, queued: Any) -> None:
+        """Let another task have the memory of one that is finished, or failed."""
+
+    def free_all(self) -> None:
+        """Forget all tasks that are on their way, once the GPU is idle."""
+
 
 @dataclass(frozen=True, eq=False)
 class Task:

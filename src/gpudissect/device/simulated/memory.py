@@ -15,7 +15,6 @@ from gpudissect.workload import Chase, Order, Path, PriorAccesses, Timing
 
 CHUNK_ACCESSES = 1 << 16  # simulated at a time: latencies stay in the host's caches, and Ctrl-C is handled between
 OTHERS_BYTES, OTHERS_GRAIN = 64 << 20, 32  # span of the accesses of other users, and a multiple of their offsets
-_LEVELS = np.empty(CHUNK_ACCESSES, dtype=np.int8)  # written by every walk, never read
 REGION_BYTES = 2 << 20  # constant memory and code start at multiples: the large page, so that they share none
 
 
@@ -35,6 +34,7 @@ class _Laps:
 
     def __init__(self, model: HierarchyModel, path: Path, chain: NDArray[np.int64], actor: Actor) -> None:
         self._model, self._path, self._chain, self._actor = model, path, chain, actor
+        self._levels = np.empty(CHUNK_ACCESSES, dtype=np.int8)
         self._done = 0
         self._lap: NDArray[np.float64] | None = None  # latencies, by position in the chain
 
@@ -67,7 +67,7 @@ class _Laps:
 
     def _walk(self, n: int, latencies: NDArray[np.float64]) -> None:
         position = self._done % self._chain.size
-        self._model.walk(self._path, self._chain, position, _LEVELS[:n], latencies, self._actor)
+        self._model.walk(self._path, self._chain, position, self._levels[:n], latencies, self._actor)
         self._done += n
 
 
@@ -78,6 +78,7 @@ class Memory:
         self._model = model
         self._noise = noise
         self._offsets = lru_cache(maxsize=2)(_offsets)  # chases often repeat an order
+        self._levels = np.empty(CHUNK_ACCESSES, dtype=np.int8)
         self._latencies = np.empty(CHUNK_ACCESSES, dtype=np.float64)
 
     def run(self, chase: Chase, digest: str, timer: float, extra: float = 0.0) -> dict[str, Array]:
@@ -130,7 +131,7 @@ class Memory:
         """Run untimed laps."""
         position = 0
         for _, n in _chunks(laps * chain.size):
-            position = self._model.walk(path, chain, position, _LEVELS[:n], self._latencies[:0], actor)
+            position = self._model.walk(path, chain, position, self._levels[:n], self._latencies[:0], actor)
 
 
 def _chunks(total: int) -> Iterator[tuple[int, int]]:

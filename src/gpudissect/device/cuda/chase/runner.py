@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
-from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from gpudissect.device.cuda.layout import (
     UNCHAINED,
 )
 from gpudissect.device.cuda.links import Arenas
-from gpudissect.device.cuda.memory import Arena, HostBuffer
+from gpudissect.device.cuda.memory import Arena, HostBuffer, Slots
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.trace import Array, Context, Trace
 from gpudissect.workload import Chase, Path, Timing
@@ -109,13 +108,16 @@ class ChaseRunner:
         self.context, self.buffers, self.arenas, self.texture_limit = context, buffers, arenas, texture_limit
         total = context.free_memory()[1]
         buffers_of = [(HostBuffer(context), HostBuffer(context)) for _ in range(self.at_once)]
-        self._memories = tuple(_Memory(Arena(context, total), *each) for each in buffers_of)
-        self._next = cycle(self._memories)
+        self._slots = Slots(_Memory(Arena(context, total), *each) for each in buffers_of)
         self._textures: dict[tuple[int, int], int] = {}
 
-    def queue(self, launch: ChaseLaunch, memory: _Memory | None = None) -> QueuedChases:
+    def queue(self, launch: ChaseLaunch) -> QueuedChases:
         """Queue a launch, as often as its longest trace needs."""
-        memory = memory or next(self._next)
+        with self._slots.taken() as memory:
+            return self.queue_in(memory, launch)
+
+    def queue_in(self, memory: _Memory, launch: ChaseLaunch) -> QueuedChases:
+        """The same in the memory of another launch, which has ended."""
         arena = self.arenas.of(launch.first)
         base, arena.user = arena.reserve(launch.arena_bytes), self
         table = ChainTable(launch, base)
@@ -150,7 +152,7 @@ class ChaseRunner:
         launch = queued.launch
         for attempt in range(_MAX_ATTEMPTS):
             if attempt:
-                queued = self.queue(launch, queued.memory)
+                queued = self.queue_in(queued.memory, launch)
             accesses = sum(_accesses(run) for run in queued.runs)
             self.context.wait_for(queued.end, _TIMEOUT_S + _TIMEOUT_S_PER_ACCESS * accesses)
             windows = [self._read(launch, run, queued.memory.results) for run in queued.runs]
@@ -161,9 +163,17 @@ class ChaseRunner:
                 return [_build_trace(launch, n, complete, *shared) for n in range(len(launch.chases))]
         raise BlocksShareSm(SHARED_SM)
 
+    def free(self, queued: QueuedChases) -> None:
+        """Let another launch have the memory of one whose traces are read, or that failed."""
+        self._slots.free(queued.memory)
+
+    def free_all(self) -> None:
+        """Forget all launches that are on their way."""
+        self._slots.free_all()
+
     def release(self) -> None:
         """Free the memory of parameters and results."""
-        for memory in self._memories:
+        for memory in self._slots.all:
             for holder in (memory.parameters, memory.staged, memory.results):
                 holder.release()
 

@@ -8,7 +8,6 @@ warp reports its SM, so that the distribution is checked after each run.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from gpudissect.device.cuda.context import CudaContext, Kernel, LaunchBuffers
 from gpudissect.device.cuda.info import clock_rate
 from gpudissect.device.cuda.layout import GRID_BARRIER, MIX_REPORT, SAMPLES
-from gpudissect.device.cuda.memory import Arena, ResultMemory
+from gpudissect.device.cuda.memory import Arena, ResultMemory, Slots
 from gpudissect.device.cuda.mix.body import Body, build_body
 from gpudissect.device.cuda.mix.operands import Operands, write_links
 from gpudissect.errors import DeviceError, KernelFailed, UnsupportedWorkload
@@ -95,8 +94,7 @@ class MixRunner:
     def __init__(self, context: CudaContext, buffers: LaunchBuffers, arena: Arena) -> None:
         self.context, self.buffers, self.arena = context, buffers, arena
         total = context.free_memory()[1]
-        self._memories = tuple(ResultMemory(context, total) for _ in range(self.at_once))
-        self._next = cycle(self._memories)
+        self._slots = Slots(ResultMemory(context, total) for _ in range(self.at_once))
         self._links: tuple[object, Operands] | None = None
         self._position = 0  # of the links, behind what mixes have read so far
         self._active: dict[tuple[Kernel, int, int], int] = {}  # blocks that an SM runs
@@ -116,7 +114,8 @@ class MixRunner:
 
     def queue(self, mixes: Sequence[Mix]) -> QueuedMixes:
         """Queue mixes. Raises `DeviceError`."""
-        return self._queue([(mix, ()) for mix in mixes], next(self._next))
+        with self._slots.taken() as memory:
+            return self._queue([(mix, ()) for mix in mixes], memory)
 
     def finish(self, queued: QueuedMixes) -> list[Trace]:
         """Wait for mixes; their traces. Some run again, up to a limit, while SMs have other than their share of warps.
@@ -136,9 +135,17 @@ class MixRunner:
                 pending = dict(zip(pending, queued.mixes, strict=True))
         return [traces[number] for number in range(len(traces))]
 
+    def free(self, queued: QueuedMixes) -> None:
+        """Let other mixes have the memory of those whose traces are read, or that failed."""
+        self._slots.free(queued.memory)
+
+    def free_all(self) -> None:
+        """Forget all mixes that are on their way."""
+        self._slots.free_all()
+
     def release(self) -> None:
         """Free the memory of results."""
-        for memory in self._memories:
+        for memory in self._slots.all:
             memory.release()
 
     def _queue(self, wanted: Sequence[tuple[Mix, Sequence[tuple[int, int]]]], memory: ResultMemory) -> QueuedMixes:
@@ -246,7 +253,12 @@ class MixRunner:
     def _operands(self, mix: Mix, body: Body, grid: Grid) -> Operands:
         """Queue what writes the chains in global memory, or reserve counters."""
         if self.arena.user is not self:
-            self._links, self.arena.user = None, self
+            self._links = None
+        operands = self._written_operands(mix, body, grid)
+        self.arena.user = self
+        return operands
+
+    def _written_operands(self, mix: Mix, body: Body, grid: Grid) -> Operands:
         if not body.uses_links:
             warps = grid.blocks * mix.block_size // WARP_SIZE
             size = mix.footprint if body.spread else max(body.counter_stride, 1) * warps

@@ -7,7 +7,6 @@ of a survey (H100).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from gpudissect.device.cuda.context import CudaContext
 from gpudissect.device.cuda.info import clock_rate
 from gpudissect.device.cuda.layout import STREAM_REPORT, STREAM_SUMMARY
 from gpudissect.device.cuda.links import Arenas
-from gpudissect.device.cuda.memory import ResultMemory
+from gpudissect.device.cuda.memory import ResultMemory, Slots
 from gpudissect.device.cuda.stream.backends import BACKENDS, GRID, SOURCE_RUN, THREADS, Backend, salt
 from gpudissect.errors import KernelFailed, UnsupportedWorkload
 from gpudissect.trace import Array, Context, Trace
@@ -87,17 +86,28 @@ class StreamRunner:
     def __init__(self, context: CudaContext, arenas: Arenas, max_shared: int) -> None:
         self.context, self.arenas, self.max_shared = context, arenas, max_shared
         total = context.free_memory()[1]
-        self._memories = tuple(ResultMemory(context, total) for _ in range(self.at_once))
-        self._next = cycle(self._memories)
+        self._slots = Slots(ResultMemory(context, total) for _ in range(self.at_once))
         self._source = (0, 0)  # address and bytes of words that reads find there
+
+    def free(self, queued: QueuedStream) -> None:
+        """Let another stream have the memory of one whose trace is read, or that failed."""
+        self._slots.free(queued.memory)
+
+    def free_all(self) -> None:
+        """Forget all streams that are on their way."""
+        self._slots.free_all()
 
     def release(self) -> None:
         """Free the memory of reports and results."""
-        for memory in self._memories:
+        for memory in self._slots.all:
             memory.release()
 
     def queue(self, stream: Stream) -> QueuedStream:
         """Queue an untimed run of a stream and then its timed runs, each with its check. Raises `DeviceError`."""
+        with self._slots.taken() as memory:
+            return self._queue(stream, memory)
+
+    def _queue(self, stream: Stream, memory: ResultMemory) -> QueuedStream:
         if stream.blocks > _MAX_BLOCKS or stream.passes > _MAX_PASSES:
             raise UnsupportedWorkload(
                 f"this device runs streams of at most {_MAX_BLOCKS} blocks and {_MAX_PASSES} passes, "
@@ -106,13 +116,10 @@ class StreamRunner:
         if stream.path is Path.PEER and stream.peer not in self.arenas.peers:
             peers = self.arenas.peers
             raise UnsupportedWorkload(f"this GPU does not access memory of GPU {stream.peer}, but of {peers}")
-        arena, memory = self.arenas.of(stream), next(self._next)
+        arena = self.arenas.of(stream)
+        backend = BACKENDS[stream.path](stream, self.context, arena, self.max_shared)
         if arena.user is not self:
             self._source, arena.user = (0, 0), self
-        size_before = arena.size
-        backend = BACKENDS[stream.path](stream, self.context, arena, self.max_shared)
-        if arena.size != size_before:  # growing loses the content
-            self._source = (0, 0)
         backend.kernel.configure(shared=backend.shared, carveout=backend.carveout)
         self._write_source(stream, backend)
         count, is_timed = 1 + stream.runs, stream.blocks <= MAX_TIMED_BLOCKS
