@@ -31,7 +31,10 @@ class LoggingDevice:
         self._fail_on("x", *workloads)
         names = dict.fromkeys(map(self._name, workloads))
         places = {name: tuple(i for i, each in enumerate(workloads) if self._name(each) == name) for name in names}
-        return [Task(self.runners[name[0]], [workloads[i] for i in at], at) for name, at in places.items()]
+        return [
+            Task(self.runners[name[0]], [workloads[i] for i in at], at, keeps_place="!" in name)
+            for name, at in places.items()
+        ]
 
     def start(self, task):
         self._fail_on("y", *task.content)
@@ -107,6 +110,19 @@ def test_a_task_overtakes_those_whose_runner_takes_no_more():
     device = LoggingDevice(at_once=1, share=False)
     assert answers(Pipeline(device), "a1 a2 b1") == ["A1 A2 B1"]
     assert device.log == ["drain", "+a1", "+b1", "-a1", "+a2", "-b1", "-a2"]
+
+
+def test_nothing_starts_between_tasks_of_a_batch_that_keep_their_place():
+    device = LoggingDevice(at_once=1, share=False)
+    assert answers(Pipeline(device), "a1! a2! a3", "b1", "a4! b2") == ["A1! A2! A3", "B1", "A4! B2"]
+    started = [each for each in device.log if each[0] == "+"]
+    assert started == ["+a1!", "+a2!", "+b1", "+a3", "+b2", "+a4!"]
+
+
+@pytest.mark.parametrize("bad", ["y", "z"])
+def test_a_batch_that_fails_keeps_no_place(bad):
+    device = LoggingDevice(at_once=1, share=False)
+    assert answers(Pipeline(device), f"a1! a{bad}! a2!", "b1", "b2") == [bad, "B1", "B2"]
 
 
 def test_an_early_batch_is_answered_before_later_ones_have_ended():

@@ -167,7 +167,8 @@ class CudaGpu(Device):
             needed = tuple(chain.from_iterable(codes[index] for index in part))
             tasks.append(Task(self._mixes, [*part.values()], (*part,), needed))
         for launch in plan_launches([workloads[index] for index in chases], self._limits):
-            tasks.append(Task(self._chases, launch, tuple(chases[number] for number in launch.indices)))
+            indices = tuple(chases[number] for number in launch.indices)
+            tasks.append(Task(self._chases, launch, indices, keeps_place=launch.first.alone))
         return sorted(tasks, key=lambda task: task.indices[0])
 
     def start(self, task: Task) -> Any:

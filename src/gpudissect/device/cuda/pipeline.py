@@ -40,13 +40,15 @@ class Runner(Protocol):
 class Task:
     """What the GPU runs in one piece: the `content` for a `runner`, and what it needs compiled.
 
-    It gives the traces of the workloads at `indices` of those that were planned together.
+    It gives the traces of the workloads at `indices` of those that were planned together. Between tasks of a batch that
+    keep their place in memory none of another runner starts: it might move that memory.
     """
 
     runner: Runner
     content: Any
     indices: tuple[int, ...]
     codes: tuple[Code, ...] = ()
+    keeps_place: bool = False
 
 
 class TaskDevice(Protocol):
@@ -76,6 +78,7 @@ class _Ticket:
     is_alone: bool = False
     error: Exception | None = None
     traces: dict[int, Trace] = field(default_factory=dict)
+    last_in_place: int = -1  # number of the last of its tasks that keep their place in memory
 
     @property
     def has_ended(self) -> bool:
@@ -113,6 +116,7 @@ class Pipeline(BatchQueue):
         self._parts: dict[Runner, deque[_Part]] = {}  # not yet queued
         self._in_flight: deque[_Part] = deque()
         self._numbers = count()
+        self._keeper: tuple[Runner | None, int] = None, -1  # who alone may start tasks, up to this number
 
     def submit(self, batch: Batch) -> None:
         """Add a batch; it may run together with others."""
@@ -133,13 +137,19 @@ class Pipeline(BatchQueue):
 
     def _step(self) -> None:
         """Queue the first task whose runner takes more; if there is none plan batches, else wait for the GPU."""
-        if startable := [parts[0] for runner, parts in self._parts.items() if parts and self._has_room(runner)]:
+        if startable := [parts[0] for runner, parts in self._parts.items() if self._may_start(runner, parts)]:
             part = min(startable, key=lambda each: each.number)
             self._start(self._parts[part.task.runner].popleft())
         elif self._waiting:
             self._plan()
         else:
             self._finish(self._in_flight.popleft())
+
+    def _may_start(self, runner: Runner, parts: deque[_Part]) -> bool:
+        """Whether the next task of a runner may be queued now."""
+        keeper, last = self._keeper
+        is_kept = keeper is not None and bool(self._parts[keeper]) and self._parts[keeper][0].number <= last
+        return bool(parts) and self._has_room(runner) and (not is_kept or runner is keeper)
 
     def _has_room(self, runner: Runner) -> bool:
         return sum(part.task.runner is runner for part in self._in_flight) < runner.at_once
@@ -164,10 +174,14 @@ class Pipeline(BatchQueue):
             for task in tasks:
                 part = _Part(next(self._numbers), task, [owners[index] for index in task.indices], group[0].is_alone)
                 self._parts.setdefault(task.runner, deque()).append(part)
+                for ticket in part.tickets if task.keeps_place else ():
+                    ticket.last_in_place = part.number
 
     def _start(self, part: _Part) -> None:
-        if not part.tickets:
+        if not (tickets := part.tickets):
             return
+        if part.task.keeps_place:
+            self._keeper = part.task.runner, tickets[0].last_in_place
         try:
             part.queued = self._device.start(part.task)
         except Exception as error:
