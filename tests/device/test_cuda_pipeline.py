@@ -1,6 +1,8 @@
 """The batch queue of a GPU, on a device that logs what it is asked to do."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gpudissect.device.cuda.pipeline import Pipeline, Task
 from gpudissect.device.queue import MERGED_WORKLOADS
@@ -19,6 +21,7 @@ class LoggingDevice:
         self.share = share
         self.runners = {letter: Runner(at_once) for letter in "abyz"}
         self.log, self.planned, self.broken = [], [], None
+        self.in_flight, self.most_in_flight = dict.fromkeys(self.runners.values(), 0), 0
 
     def activate(self):
         pass
@@ -39,10 +42,13 @@ class LoggingDevice:
     def start(self, task):
         self._fail_on("y", *task.content)
         self.log.append("+" + self._name(task.content[0]))
+        self.in_flight[task.runner] += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight[task.runner])
         return task.content
 
     def finish(self, task, queued):
         self.log.append("-" + self._name(task.content[0]))
+        self.in_flight[task.runner] -= 1
         self._fail_on("z", *task.content)
         return [each.upper() for each in queued]
 
@@ -172,3 +178,25 @@ def test_what_an_interrupted_queue_left_is_awaited_once():
     pipeline = Pipeline(device)
     answers(pipeline, "a"), answers(pipeline, "a")
     assert device.log.count("drain") == 1
+
+
+NAMES = st.builds(
+    "".join,
+    st.tuples(st.sampled_from("ab"), st.sampled_from("0123"), st.sampled_from(["", "", "", "!", "x", "y", "z"])),
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(st.lists(NAMES, max_size=6), max_size=8), st.integers(1, 3), st.booleans(), st.integers(0, 3))
+def test_any_batches_are_answered_in_order_with_their_own_traces_or_errors(batches, at_once, share, ahead):
+    device, found = LoggingDevice(at_once, share), []
+    pipeline = Pipeline(device)
+    for number, batch in enumerate(batches):
+        pipeline.submit(batch)
+        if number >= ahead:
+            found.append(answer(pipeline))
+    found += [answer(pipeline) for _ in batches[len(found) :]]
+    for batch, got in zip(batches, found, strict=True):
+        errors = {letter for each in batch for letter in "xyz" if letter in each}
+        assert got in errors if errors else got == " ".join(batch).upper()
+    assert device.most_in_flight <= at_once

@@ -177,7 +177,7 @@ class CudaGpu(Device):
         self._precompiler.wait(task.codes)
         try:
             return self._run_checked(task.runner.queue, task.content)
-        except DeviceError:
+        except Exception:
             if not self._broken:  # part of it may be on its way, and its memory is another task's next
                 self._run_checked(self._context.wait, _QUEUED_S)
             raise
