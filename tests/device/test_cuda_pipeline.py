@@ -180,6 +180,24 @@ def test_what_an_interrupted_queue_left_is_awaited_once():
     assert device.log.count("drain") == 1
 
 
+def test_an_interrupt_discards_the_batches_that_run_and_no_later_one():
+    device = LoggingDevice()
+    pipeline, finish = Pipeline(device), device.finish
+
+    def interrupt(task, queued):
+        pipeline.submit(["b2"])
+        raise KeyboardInterrupt
+
+    device.finish = interrupt
+    pipeline.submit(["a1", "b1!"])
+    pipeline.submit(["a2"])
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.collect()
+    device.finish = finish
+    assert answer(pipeline) == "B2"
+    assert device.log.count("drain") == 2
+
+
 NAMES = st.builds(
     "".join,
     st.tuples(st.sampled_from("ab"), st.sampled_from("0123"), st.sampled_from(["", "", "", "!", "x", "y", "z"])),

@@ -27,7 +27,7 @@ class Device(Protocol):
         """Run a batch of workloads; returns one trace per workload, in the same order.
 
         The workloads of a batch may run at the same time, except those marked `alone`: they run in the order of the
-        batch, and over the same memory if none of them reaches further than the first.
+        batch, and over the same memory if all of the batch are alone and none reaches further than the first.
         Raises `UnsupportedWorkload` if this device cannot run one of them, before any has run if that is known then,
         and `DeviceError` (or another subclass) when the device itself fails.
         """

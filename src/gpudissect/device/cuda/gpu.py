@@ -216,7 +216,7 @@ class CudaGpu(Device):
         except KernelFailed as error:
             if not self._context.has_timed_out:
                 with suppress(KernelFailed):
-                    self._context.wait(_DRAIN_S)  # others may still run
+                    self._context.wait(_QUEUED_S)  # others may still run
             if self._context.is_lost():
                 self._broken = f"{self._info.spec} is lost to this process ({error}): start a new one"
             raise

@@ -171,7 +171,8 @@ class Slots(Generic[T]):
 
     def free(self, memory: T) -> None:
         """Let another task have a memory."""
-        self._free.append(memory)
+        if memory not in self._free:
+            self._free.append(memory)
 
     def free_all(self) -> None:
         """Let other tasks have all memories, once the GPU uses none."""

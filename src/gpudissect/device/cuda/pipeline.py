@@ -128,12 +128,23 @@ class Pipeline(BatchQueue):
         """The traces of the first batch that has not been collected. Raises what the device raised for it."""
         ticket = self._tickets[0]
         self._device.activate()
-        while ticket in self._waiting or not ticket.has_ended:
-            self._step()
+        try:
+            while ticket in self._waiting or not ticket.has_ended:
+                self._step()
+        except BaseException:
+            self._discard()
+            raise
         self._tickets.popleft()
         if ticket.error is not None:
             raise ticket.error
         return [ticket.traces[index] for index in range(len(ticket.batch))]
+
+    def _discard(self) -> None:
+        """Forget all batches that were planned; the device is drained before the next one."""
+        self._tickets = deque(ticket for ticket in self._tickets if ticket in self._waiting)
+        self._parts.clear()
+        self._in_flight.clear()
+        self._keeper, self._is_drained = (None, -1), False
 
     def _step(self) -> None:
         """Queue the first task whose runner takes more; if there is none plan batches, else wait for the GPU."""

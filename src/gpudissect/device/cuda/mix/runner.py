@@ -267,6 +267,7 @@ class MixRunner:
         chains = grid.sms * mix.warps * mix.ilp
         key = (mix.access, mix.footprint, mix.width, mix.stride, chains)
         if self._links is None or self._links[0] != key:
+            self._links = None  # until all are written
             self._links = (key, write_links(mix, chains, self.context, self.arena))
             self._position = 0
         return self._links[1]
