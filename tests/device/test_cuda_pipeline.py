@@ -198,6 +198,31 @@ def test_an_interrupt_discards_the_batches_that_run_and_no_later_one():
     assert device.log.count("drain") == 2
 
 
+def test_an_error_of_the_queue_itself_answers_every_batch():
+    device = LoggingDevice()
+    pipeline, activate = Pipeline(device), device.activate
+
+    def refuse():
+        raise DeviceError("no context")
+
+    device.activate = refuse
+    for batch in (["a1"], ["a2"]):
+        pipeline.submit(batch)
+    assert answer(pipeline) == "no context"
+    device.activate = activate
+    pipeline.submit(["a3"])
+    assert [answer(pipeline), answer(pipeline)] == ["no context", "A3"]
+
+
+def test_what_a_task_left_that_could_not_be_queued_is_awaited_after_those_on_their_way():
+    device = LoggingDevice()
+    assert answers(Pipeline(device), "a1", "ay", "b1") == ["A1", "y", "B1"]
+    device = LoggingDevice(share=False)
+    answers(Pipeline(device), "a1 b1", "ay")
+    assert device.log[:5] == ["drain", "+a1", "+b1", "-a1", "-b1"]
+    assert device.log.count("drain") == 2, "before it runs again alone"
+
+
 NAMES = st.builds(
     "".join,
     st.tuples(st.sampled_from("ab"), st.sampled_from("0123"), st.sampled_from(["", "", "", "!", "x", "y", "z"])),

@@ -171,11 +171,13 @@ class FailsOnce(FakeGpu):
         return [self._trace(workload) for workload in batch]
 
 
-@pytest.mark.parametrize("batches", [[[LAP]], [[LAP], [LAP, EACH]], [[EACH], [LAP], [MIX], [LAP]]], ids=len)
+@pytest.mark.parametrize(
+    "batches", [[[LAP]], [[], [LAP]], [[LAP], [LAP, EACH]], [[EACH], [LAP], [MIX], [LAP]]], ids=len
+)
 def test_a_queue_replays_the_errors_of_its_batches(folder, batches):
     class Alone(FailsOnce):
         def queue(self):
-            return Deferred(self.run, 1)
+            return Deferred(self.run, 0)
 
     with Recorder(Alone(), folder) as recorder:
         recorded = answers(recorder, *batches)

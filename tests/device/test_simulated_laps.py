@@ -1,16 +1,18 @@
 """Laps that are copied, compared with the same accesses simulated one by one."""
 
 import numpy as np
-from hypothesis import given, settings
+import pytest
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from gpudissect.device.simulated import memory
 from gpudissect.device.simulated.memory import _Laps
-from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Route
+from gpudissect.simulation.cache.geometry import Cache, Hierarchy, PageWindow, Route
 from gpudissect.simulation.cache.models import Actor, HierarchyModel
 from gpudissect.workload import Path
 from tests.support.geometries import LRU, MODULO, addresses, hierarchies
 
-READS = st.lists(st.integers(1, 400), min_size=1, max_size=5)
+READS = st.lists(st.integers(1, 64), min_size=1, max_size=9)
 
 
 def read(laps, sizes):
@@ -20,8 +22,24 @@ def read(laps, sizes):
     return np.concatenate(parts)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def small_chunks():
+    """Chunks of 64 accesses, so that a warm-up has several."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "CHUNK_ACCESSES", 64)
+        yield
+
+
+WINDOWED = Hierarchy(
+    {"l1": Cache((4,) * 2, 32, 32, MODULO, LRU)},
+    {Path.GLOBAL: Route(("l1",), (30.0,), 200.0, translated_from=0)},
+    page_window=PageWindow(64, 1000.0),
+)
+
+
 @settings(max_examples=200)
-@given(hierarchies(), addresses(), st.integers(0, 2**32), st.integers(1, 40), st.integers(0, 5), READS)
+@example(WINDOWED, [0, 64, 96, 128, 32], 0, 5, 29, [20])
+@given(hierarchies(), addresses(), st.integers(0, 2**32), st.integers(1, 40), st.integers(0, 30), READS)
 def test_copied_laps_equal_simulated_ones(hierarchy, sequence, seed, size, warmup, reads):
     chain, path = np.array(sequence[:size], dtype=np.int64), next(iter(hierarchy.routes))
     laps = _Laps(HierarchyModel(hierarchy, seed), path, chain, Actor())

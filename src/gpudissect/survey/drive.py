@@ -16,10 +16,9 @@ from gpudissect.workload import Workload
 Progress = Callable[[int, int, str], None]
 
 MAX_RUNNING = 8
-"""Experiments of a whole survey with a batch in flight. More lengthen each round of the longest chain of experiments,
-that of the TLBs, which then runs alone at the end: an H200 took 17.3 and 20.0 s without a limit, 16.5 and 16.7 s with
-eight, 17.4 and 17.5 s with four. A quick survey leaves that chain out, and larger groups of batches make it faster: 4.2
-and 4.3 s, with eight 4.5 and 4.7 s."""
+"""Experiments of a whole survey in flight at once. More lengthen each round of the longest chain of experiments, that of
+the TLBs, which then runs alone at the end. In two runs each on an H200: 16.5 and 16.7 s with eight, 17.4 and 17.5 s with
+four, 17.3 and 20.0 s without a limit. A quick survey leaves that chain out: 4.2 and 4.3 s, 4.5 and 4.7 s with eight."""
 SKIPPED_BY_QUICK = "left out by --quick"
 
 

@@ -175,12 +175,7 @@ class CudaGpu(Device):
         """Queue a task, once what it needs is compiled. Raises `DeviceError`."""
         self._check_usable()
         self._precompiler.wait(task.codes)
-        try:
-            return self._run_checked(task.runner.queue, task.content)
-        except Exception:
-            if not self._broken:  # part of it may be on its way, and its memory is another task's next
-                self._run_checked(self._context.wait, _QUEUED_S)
-            raise
+        return self._run_checked(task.runner.queue, task.content)
 
     def finish(self, task: Task, queued: Any) -> list[Trace]:
         """Wait for a task; its traces. Raises `DeviceError`."""

@@ -127,11 +127,17 @@ class Pipeline(BatchQueue):
     def collect(self) -> list[Trace]:
         """The traces of the first batch that has not been collected. Raises what the device raised for it."""
         ticket = self._tickets[0]
-        self._device.activate()
         try:
+            self._device.activate()
             while ticket in self._waiting or not ticket.has_ended:
                 self._step()
+        except Exception as error:  # not of a task: every batch is answered with it
+            for each in self._tickets:
+                each.error = each.error if each.has_ended else error
+            self._waiting.clear()
+            self._discard()
         except BaseException:
+            self._tickets = deque(each for each in self._tickets if each in self._waiting)
             self._discard()
             raise
         self._tickets.popleft()
@@ -140,8 +146,7 @@ class Pipeline(BatchQueue):
         return [ticket.traces[index] for index in range(len(ticket.batch))]
 
     def _discard(self) -> None:
-        """Forget all batches that were planned; the device is drained before the next one."""
-        self._tickets = deque(ticket for ticket in self._tickets if ticket in self._waiting)
+        """Forget all tasks; the device is drained before the next one."""
         self._parts.clear()
         self._in_flight.clear()
         self._keeper, self._is_drained = (None, -1), False
@@ -175,9 +180,6 @@ class Pipeline(BatchQueue):
         group[0].is_alone |= len(group) == 1
         owners = [(ticket, index) for ticket in group for index in range(len(ticket.batch))]
         try:
-            if not self._is_drained:
-                self._device.drain()
-                self._is_drained = True
             tasks = self._device.plan([ticket.batch[index] for ticket, index in owners])
         except Exception as error:
             self._fail(group, error)
@@ -194,8 +196,14 @@ class Pipeline(BatchQueue):
         if part.task.keeps_place:
             self._keeper = part.task.runner, tickets[0].last_in_place
         try:
+            if not self._is_drained:
+                self._device.drain()
+                self._is_drained = True
             part.queued = self._device.start(part.task)
         except Exception as error:
+            while self._in_flight:  # what was queued of this task is behind them, and each has a limit of its own
+                self._finish(self._in_flight.popleft())
+            self._is_drained = False
             self._fail(part.tickets, error)
         else:
             self._in_flight.append(part)

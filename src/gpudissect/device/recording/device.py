@@ -214,7 +214,7 @@ class RecordedGpu(Device):
 
     def queue(self) -> BatchQueue:
         """A queue that answers each batch by itself: errors were recorded by batch."""
-        return Deferred(self.run, 1)
+        return Deferred(self.run, 0)
 
     def _add(self, entry: Entry, data: Data) -> None:
         if "trace" in entry:

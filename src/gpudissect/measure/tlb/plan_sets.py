@@ -145,7 +145,7 @@ class _SetSearch:
         fitting = yield from self.accesses.max_resident(pages, self.level.miss.threshold, 0)
         needed = yield from self._needed(pages[: fitting + 1])
         if not (ways := len(needed) - 1):
-            raise Undecided(f"without page {needed[0]} the others fit, and with no other page does it conflict")
+            raise Undecided(f"the pages fit only without page {needed[0]}, and no other page conflicts with it")
         if probability_to_fit(fitting, max(1, self.level.entries // ways), ways) < MIN_PROBABILITY:
             raise Undecided(f"{fitting} scattered pages fit, which sets of {ways} ways would not hold")
         return ways
@@ -173,6 +173,8 @@ class _SetSearch:
                     "(the next level may hide the first conflicts)"
                 )
         fits = yield from self._fit([np.setdiff1d(pages, [page]) for page in candidates])
+        if True not in fits:
+            raise Undecided(f"{pages.size} pages do not fit whichever one of them is left out")
         return sorted(page for page, fit in zip(candidates, fits, strict=True) if fit)
 
     def _fit(self, chains: list[Pages]) -> Ask[list[bool]]:

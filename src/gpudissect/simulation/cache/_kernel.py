@@ -268,8 +268,8 @@ def walk(
             X_NEAR: the near partition; X_FAR_MEMORY: extra cycles of memory behind a far partition;
             X_ROW, X_BANKS, X_SAVING: bytes of a row of memory (0: none), banks, and cycles saved by an open row.
         prefetch: (P_SIZE,), see the P_ names; array -1 for none.
-        state: (S_SIZE + banks,), state of the walk, modified. S_HITS: accesses since the last one that changed the
-            content of a cache or TLB, or the open row of a bank.
+        state: (S_SIZE + banks,), state of the walk, modified. S_HITS: accesses since the last one that may have
+            changed the content of a cache or TLB, the page window, or the open row of a bank.
         chain: byte offsets of a lap.
         position: position in the chain of the first access.
         levels: (m,), out: level that served each access; the number of levels for memory.
@@ -309,6 +309,7 @@ def walk(
                 penalty += costs[s]
                 if window > 0 and offset // window != state[S_WINDOW]:
                     state[S_WINDOW] = offset // window
+                    state[S_HITS] = 0
                     penalty += extras[X_SWITCH]
                 s += 1
             elif kind == FAR_PARTITION and steps[s, 3] != home:

@@ -147,7 +147,7 @@ class HierarchyModel:
 
     @property
     def hits_in_a_row(self) -> int:
-        """Accesses since the last one that changed the content of a cache or TLB, or what memory holds open."""
+        """Accesses since the last one after which another access may find another content, window or open row."""
         from gpudissect.simulation.cache._kernel import S_HITS
 
         return int(self._state[S_HITS])

@@ -107,7 +107,7 @@ class MixRunner:
             needed = _room(_sizes(mix, self._grid(mix)))
             if not parts or len(parts[-1]) == _MIXES_AT_ONCE or needed > room:
                 parts.append({})
-                room = _RESULT_BYTES
+                room = _RESULT_BYTES - GRID_BARRIER.itemsize  # of the clock measurement
             parts[-1][number] = mix
             room -= needed
         return parts

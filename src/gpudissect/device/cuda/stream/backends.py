@@ -224,9 +224,8 @@ class BulkStream(Backend):
         self.shared = stream.ilp * (stream.width + _BARRIER_BYTES)
         check_shared(self.shared, max_shared)
         self._source = arena.reserve(stream.footprint)
-        fill = context.kernel("stream_tma.cu", "fill")
+        fill, self.kernel = (context.kernel("stream_tma.cu", name) for name in ("fill", "stream_tma"))
         context.launch(fill, GRID, THREADS, 0, self._source, stream.footprint // 8)
-        self.kernel = context.kernel("stream_tma.cu", "stream_tma")
 
     def arguments(self, reports: int, run: int) -> list[int]:
         """As ``kernels/stream_tma.cu`` takes them."""
