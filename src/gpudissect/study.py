@@ -126,11 +126,6 @@ class Request:
             return Study.HIDE
         return Study.COMPARE_METHODS if options.compare_methods or options.methods else Study.DISCOVER
 
-    def prepare(self) -> None:
-        """Import what `reference` needs, while the device opens."""
-        if not self.hiding:
-            catalogue.prepare()
-
     def reference(self, info: DeviceInfo) -> Gpu | None:
         """The GPU whose published values are compared: its own, by name if measured; none for a user's GPU file.
 
@@ -245,8 +240,9 @@ def run_study(
     with uninterrupted(), ExitStack() as stack:
         with interruptible():
             device = opened = stack.enter_context(open_in_process(spec, seed=request.seed or 0))
-            request.prepare()
-            info = device.info  # it waits until the device is open
+            if not request.hiding:
+                catalogue.prepare()  # while the device opens
+            info = device.info
         options = request.options(getattr(device, "options", {}))
         if request.hiding and not info.instructions:
             raise DeviceError(f"{info.name} runs no mixes of instructions: latency hiding cannot be measured")

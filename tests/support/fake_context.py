@@ -330,7 +330,7 @@ def run_tasks(runner, contents):
     def finish():
         oldest = queued.pop(0)
         traces.extend(runner.finish(oldest))
-        runner.free(oldest)
+        runner.slots.free(oldest.memory)
 
     for each in contents:
         if len(queued) == runner.at_once:

@@ -24,7 +24,7 @@ import gpudissect
 from gpudissect.child_processes import kill_process, start_process, usable_cores
 from gpudissect.device import kinds
 from gpudissect.device.base import Device
-from gpudissect.device.queue import Answer, Batch, BatchQueue
+from gpudissect.device.queue import Answer, Batch, BatchQueue, answer_of
 from gpudissect.device_info import DeviceInfo
 from gpudissect.errors import DeviceError, GpudissectError
 from gpudissect.trace import Trace
@@ -250,15 +250,8 @@ def serve(device: Device, connection: Connection) -> None:
             else:
                 is_open = False
         if submitted:
-            _answer(connection, _collected(queue))
+            _answer(connection, answer_of(queue.collect))
             submitted -= 1
-
-
-def _collected(queue: BatchQueue) -> Answer:
-    try:
-        return queue.collect()
-    except Exception as error:
-        return error
 
 
 def _answer(connection: Connection, answer: DeviceInfo | Answer) -> None:

@@ -9,7 +9,7 @@ from gpudissect.workload import Workload
 
 Batch = Sequence[Workload]
 Run = Callable[[Batch], list[Trace]]
-MERGED_WORKLOADS = 256  # most that run as one: the survey needs traces early to prepare the next batches
+MERGED_WORKLOADS = 256  # that run as one, at most: the survey needs traces early to prepare the next batches
 Answer = list[Trace] | Exception
 """The traces of a batch, or the exception it raised."""
 
@@ -27,29 +27,30 @@ class BatchQueue(Protocol):
 def run_merged(run: Run, batches: Sequence[Batch]) -> list[Answer]:
     """Run batches as one. If that fails, run each alone, so that one failure does not affect the others."""
     if len(batches) == 1:
-        return [_answer(run, batches[0])]
+        return [answer_of(run, batches[0])]
     try:
         traces = iter(run([workload for batch in batches for workload in batch]))
     except Exception:
-        return [_answer(run, batch) for batch in batches]
+        return [answer_of(run, batch) for batch in batches]
     return [[next(traces) for _ in batch] for batch in batches]
 
 
-def _answer(run: Run, batch: Batch) -> Answer:
+def answer_of(run: Callable[..., list[Trace]], *arguments: Batch) -> Answer:
+    """What a call returns, or the exception that it raises."""
     try:
-        return run(batch)
+        return run(*arguments)
     except Exception as error:
         return error
 
 
 class Deferred(BatchQueue):
-    """Runs batches when the first of them is collected: those submitted until then as one, up to `most` workloads.
+    """Runs batches when the first of them is collected: those submitted until then as one, up to `max_workloads`.
 
     A KeyboardInterrupt discards the batches that run.
     """
 
-    def __init__(self, run: Run, most: int = MERGED_WORKLOADS) -> None:
-        self._run, self._most = run, most
+    def __init__(self, run: Run, max_workloads: int = MERGED_WORKLOADS) -> None:
+        self._run, self._max_workloads = run, max_workloads
         self._waiting: deque[Batch] = deque()
         self._answers: deque[Answer] = deque()
 
@@ -61,7 +62,7 @@ class Deferred(BatchQueue):
         """The next traces. Raises what their batch raised."""
         if not self._answers:
             batches = [self._waiting.popleft()]
-            while self._waiting and sum(map(len, (*batches, self._waiting[0]))) <= self._most:
+            while self._waiting and sum(map(len, (*batches, self._waiting[0]))) <= self._max_workloads:
                 batches.append(self._waiting.popleft())
             self._answers.extend(run_merged(self._run, batches))
         answer = self._answers.popleft()

@@ -16,9 +16,9 @@ from gpudissect.workload import Workload
 Progress = Callable[[int, int, str], None]
 
 MAX_RUNNING = 8
-"""Experiments of a whole survey in flight at once. More lengthen each round of the longest chain of experiments, that of
-the TLBs, which then runs alone at the end. In two runs each on an H200: 16.5 and 16.7 s with eight, 17.4 and 17.5 s with
-four, 17.3 and 20.0 s without a limit. A quick survey leaves that chain out: 4.2 and 4.3 s, 4.5 and 4.7 s with eight."""
+"""Experiments of a whole survey in flight at once. More lengthen each round of the longest chain, that of the TLBs, and
+it then runs alone at the end. An H200, two runs each: 16.5 and 16.7 s with eight, 17.4 and 17.5 s with four, 17.3 and
+20.0 s without a limit. A quick survey lacks that chain: 4.2 and 4.3 s without a limit, 4.5 and 4.7 s with eight."""
 SKIPPED_BY_QUICK = "left out by --quick"
 
 
@@ -87,7 +87,7 @@ class Drive:
 
     def __post_init__(self) -> None:
         self._ranks = _ranks(self.experiments)
-        self._most = len(self.experiments) if self.bench.quick else MAX_RUNNING
+        self._max_running = len(self.experiments) if self.bench.quick else MAX_RUNNING
         if not self.bench.quick:
             return
         for name, experiment in self.experiments.items():  # needs come first
@@ -104,7 +104,7 @@ class Drive:
                 while ended_count < len(self._ended()) or not self.running:
                     ended_count = len(self._ended())
                     for name in self._startable(waiting):
-                        if len(self.running) == self._most:
+                        if len(self.running) == self._max_running:
                             break
                         self._start(waiting.pop(name))
                     if not (waiting or self.running):

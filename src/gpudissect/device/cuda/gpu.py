@@ -143,7 +143,7 @@ class CudaGpu(Device):
         self._check_usable()
         self._run_checked(self._context.wait, _DRAIN_S)
         for runner in self._runners:
-            runner.free_all()
+            runner.slots.free_all()
 
     def plan(self, workloads: Sequence[Workload]) -> list[Task]:
         """Distribute workloads over tasks; begin to compile kernels that are missing. Raises `DeviceError`."""
@@ -185,7 +185,7 @@ class CudaGpu(Device):
         except BlocksShareSm:
             traces = self._run_one_by_one(queued)
         finally:
-            task.runner.free(queued)
+            task.runner.slots.free(queued.memory)
         return self._with_conditions(traces)
 
     def _check_usable(self) -> None:

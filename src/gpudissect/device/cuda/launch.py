@@ -4,13 +4,14 @@ import ctypes
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.device.cuda.context import CudaContext, LaunchBuffers
+from gpudissect.device.cuda.memory import Slots
 from gpudissect.errors import KernelFailed
 from gpudissect.trace import Context, Trace
 from gpudissect.units import WARP_SIZE
@@ -27,6 +28,13 @@ _TIMEOUT_S, _QUEUED_TIMEOUT_S = 10.0, 60.0
 Call = tuple[Any, tuple[int, ...]]  # a kernel and its arguments of 64 bits
 
 
+class _Ran(NamedTuple):
+    """A launch that has run, without memory of its own."""
+
+    trace: Trace
+    memory: None
+
+
 @dataclass(eq=False)
 class LaunchRunner:
     """Runs launches in a CUDA stream of their own.
@@ -38,10 +46,11 @@ class LaunchRunner:
     context: CudaContext
     buffers: LaunchBuffers
     _stream: Any = None
+    slots: Slots[None] = field(default_factory=lambda: Slots([None]))
 
     at_once = 1
 
-    def queue(self, launch: Launch) -> Trace:
+    def queue(self, launch: Launch) -> _Ran:
         """Run a launch, once all that was queued before has ended. Raises `KernelFailed`, and `OutOfMemory`."""
         self.context.wait(_QUEUED_TIMEOUT_S)
         self.context.wait_until_cleared()
@@ -53,17 +62,12 @@ class LaunchRunner:
         times = self._time_by_host(launch) if launch.clock is Clock.HOST else self._time_by_gpu(launch)
         clock = {Clock.HOST: "CLOCK_MONOTONIC", Clock.GPU: "globaltimer"}[launch.clock]
         context = Context(device=self.context.device.name, notes={f"{launch.clock}_clock": clock})
-        return Trace(workload=digest(launch), arrays={"nanoseconds": times}, context=context)
+        with self.slots.taken() as memory:
+            return _Ran(Trace(workload=digest(launch), arrays={"nanoseconds": times}, context=context), memory)
 
-    def finish(self, trace: Trace) -> list[Trace]:
+    def finish(self, ran: _Ran) -> list[Trace]:
         """The trace of a launch."""
-        return [trace]
-
-    def free(self, trace: Trace) -> None:
-        """Nothing is kept."""
-
-    def free_all(self) -> None:
-        """Nothing is on its way."""
+        return [ran.trace]
 
     def release(self) -> None:
         """Destroy the stream."""

@@ -153,7 +153,7 @@ class HostBuffer:
 
 
 class Slots(Generic[T]):
-    """Memories for tasks that are on their way, one for each."""
+    """Memories of the tasks in flight, one for each."""
 
     def __init__(self, memories: Iterable[T]) -> None:
         self.all = tuple(memories)
@@ -161,7 +161,7 @@ class Slots(Generic[T]):
 
     @contextmanager
     def taken(self) -> Iterator[T]:
-        """A memory that is taken by the end of the block, unless that raises."""
+        """A memory that stays taken after the block, unless the block raises."""
         memory = self._free.popleft()
         try:
             yield memory
@@ -170,12 +170,12 @@ class Slots(Generic[T]):
             raise
 
     def free(self, memory: T) -> None:
-        """Let another task have a memory."""
+        """Let another task have the memory of one that is finished, or failed."""
         if memory not in self._free:
             self._free.append(memory)
 
     def free_all(self) -> None:
-        """Let other tasks have all memories, once the GPU uses none."""
+        """The same of all tasks, once the GPU is idle."""
         self._free = deque(self.all)
 
 

@@ -1,7 +1,7 @@
 """`Pipeline`: the batch queue of a GPU. The host prepares tasks while the GPU runs others, also those of other batches.
 
-The GPU runs one task after the other, in the order of the batches for each kind. Where those of one kind take the GPU
-long and those of another the host, both are on their way. Each batch is answered as soon as its own tasks have ended.
+The GPU runs one task after the other, in the order of the batches for each kind. If tasks of one kind keep the GPU busy
+and tasks of another the host, both are in flight at once. Each batch is answered as soon as its own tasks have ended.
 """
 
 from collections import deque
@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any, Protocol
 
 from gpudissect.device.cuda.compile import Code
+from gpudissect.device.cuda.memory import Slots
 from gpudissect.device.queue import MERGED_WORKLOADS, Batch, BatchQueue
 from gpudissect.trace import Trace
 from gpudissect.workload import Workload
@@ -21,27 +22,25 @@ class Runner(Protocol):
 
     @property
     def at_once(self) -> int:
-        """Tasks that may be on their way."""
+        """Maximum number of tasks in flight."""
+
+    @property
+    def slots(self) -> Slots[Any]:
+        """Memory of its tasks."""
 
     def queue(self, content: Any) -> Any:
-        """Queue a task; what `finish` takes. Raises `DeviceError`."""
+        """Queue a task; what `finish` takes, with the `memory` of its slot. Raises `DeviceError`."""
 
     def finish(self, queued: Any) -> Sequence[Trace]:
         """Wait for a task; its traces. Tasks are finished in the order in which they were queued."""
-
-    def free(self, queued: Any) -> None:
-        """Let another task have the memory of one that is finished, or failed."""
-
-    def free_all(self) -> None:
-        """Forget all tasks that are on their way, once the GPU is idle."""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
     """What the GPU runs in one piece: the `content` for a `runner`, and what it needs compiled.
 
-    It gives the traces of the workloads at `indices` of those that were planned together. Between tasks of a batch that
-    keep their place in memory none of another runner starts: it might move that memory.
+    It gives the traces of the workloads at `indices` of those that were planned together. While a batch has tasks with
+    `keeps_place` left, no task of another runner starts, because it might move their memory.
     """
 
     runner: Runner
@@ -72,7 +71,7 @@ class TaskDevice(Protocol):
 
 @dataclass(eq=False)
 class _Ticket:
-    """A batch on its way. It is planned together with others at first, and alone if any task of it failed."""
+    """A batch in flight. It is planned together with others at first, and alone if any task of it failed."""
 
     batch: Batch
     is_alone: bool = False
@@ -103,7 +102,7 @@ class _Part:
 
 
 class Pipeline(BatchQueue):
-    """Batches on a device. A failure affects only the batches of the task that failed: each of them runs again alone.
+    """Batches on a device. If a task fails, each of its batches runs again alone; others go on, unless the GPU is lost.
 
     A KeyboardInterrupt discards the batches that run.
     """
@@ -116,7 +115,7 @@ class Pipeline(BatchQueue):
         self._parts: dict[Runner, deque[_Part]] = {}  # not yet queued
         self._in_flight: deque[_Part] = deque()
         self._numbers = count()
-        self._keeper: tuple[Runner | None, int] = None, -1  # who alone may start tasks, up to this number
+        self._keeper: tuple[Runner | None, int] = None, -1  # the only runner that may start tasks, up to this number
 
     def submit(self, batch: Batch) -> None:
         """Add a batch; it may run together with others."""

@@ -108,12 +108,12 @@ class ChaseRunner:
         self.context, self.buffers, self.arenas, self.texture_limit = context, buffers, arenas, texture_limit
         total = context.free_memory()[1]
         buffers_of = [(HostBuffer(context), HostBuffer(context)) for _ in range(self.at_once)]
-        self._slots = Slots(_Memory(Arena(context, total), *each) for each in buffers_of)
+        self.slots = Slots(_Memory(Arena(context, total), *each) for each in buffers_of)
         self._textures: dict[tuple[int, int], int] = {}
 
     def queue(self, launch: ChaseLaunch) -> QueuedChases:
         """Queue a launch, as often as its longest trace needs."""
-        with self._slots.taken() as memory:
+        with self.slots.taken() as memory:
             return self.queue_in(memory, launch)
 
     def queue_in(self, memory: _Memory, launch: ChaseLaunch) -> QueuedChases:
@@ -163,17 +163,9 @@ class ChaseRunner:
                 return [_build_trace(launch, n, complete, *shared) for n in range(len(launch.chases))]
         raise BlocksShareSm(SHARED_SM)
 
-    def free(self, queued: QueuedChases) -> None:
-        """Let another launch have the memory of one whose traces are read, or that failed."""
-        self._slots.free(queued.memory)
-
-    def free_all(self) -> None:
-        """Forget all launches that are on their way."""
-        self._slots.free_all()
-
     def release(self) -> None:
         """Free the memory of parameters and results."""
-        for memory in self._slots.all:
+        for memory in self.slots.all:
             for holder in (memory.parameters, memory.staged, memory.results):
                 holder.release()
 

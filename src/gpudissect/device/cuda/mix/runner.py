@@ -94,7 +94,7 @@ class MixRunner:
     def __init__(self, context: CudaContext, buffers: LaunchBuffers, arena: Arena) -> None:
         self.context, self.buffers, self.arena = context, buffers, arena
         total = context.free_memory()[1]
-        self._slots = Slots(ResultMemory(context, total) for _ in range(self.at_once))
+        self.slots = Slots(ResultMemory(context, total) for _ in range(self.at_once))
         self._links: tuple[object, Operands] | None = None
         self._position = 0  # of the links, behind what mixes have read so far
         self._active: dict[tuple[Kernel, int, int], int] = {}  # blocks that an SM runs
@@ -114,7 +114,7 @@ class MixRunner:
 
     def queue(self, mixes: Sequence[Mix]) -> QueuedMixes:
         """Queue mixes. Raises `DeviceError`."""
-        with self._slots.taken() as memory:
+        with self.slots.taken() as memory:
             return self._queue([(mix, ()) for mix in mixes], memory)
 
     def finish(self, queued: QueuedMixes) -> list[Trace]:
@@ -135,17 +135,9 @@ class MixRunner:
                 pending = dict(zip(pending, queued.mixes, strict=True))
         return [traces[number] for number in range(len(traces))]
 
-    def free(self, queued: QueuedMixes) -> None:
-        """Let other mixes have the memory of those whose traces are read, or that failed."""
-        self._slots.free(queued.memory)
-
-    def free_all(self) -> None:
-        """Forget all mixes that are on their way."""
-        self._slots.free_all()
-
     def release(self) -> None:
         """Free the memory of results."""
-        for memory in self._slots.all:
+        for memory in self.slots.all:
             memory.release()
 
     def _queue(self, wanted: Sequence[tuple[Mix, Sequence[tuple[int, int]]]], memory: ResultMemory) -> QueuedMixes:

@@ -86,25 +86,17 @@ class StreamRunner:
     def __init__(self, context: CudaContext, arenas: Arenas, max_shared: int) -> None:
         self.context, self.arenas, self.max_shared = context, arenas, max_shared
         total = context.free_memory()[1]
-        self._slots = Slots(ResultMemory(context, total) for _ in range(self.at_once))
+        self.slots = Slots(ResultMemory(context, total) for _ in range(self.at_once))
         self._source = (0, 0)  # address and bytes of words that reads find there
-
-    def free(self, queued: QueuedStream) -> None:
-        """Let another stream have the memory of one whose trace is read, or that failed."""
-        self._slots.free(queued.memory)
-
-    def free_all(self) -> None:
-        """Forget all streams that are on their way."""
-        self._slots.free_all()
 
     def release(self) -> None:
         """Free the memory of reports and results."""
-        for memory in self._slots.all:
+        for memory in self.slots.all:
             memory.release()
 
     def queue(self, stream: Stream) -> QueuedStream:
         """Queue an untimed run of a stream and then its timed runs, each with its check. Raises `DeviceError`."""
-        with self._slots.taken() as memory:
+        with self.slots.taken() as memory:
             return self._queue(stream, memory)
 
     def _queue(self, stream: Stream, memory: ResultMemory) -> QueuedStream:
