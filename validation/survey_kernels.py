@@ -4,16 +4,15 @@
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path as FilePath
 
 from gpudissect.device.cuda.compile import Code
-from gpudissect.device.cuda.layout import TRAITS
 from gpudissect.device.cuda.precompile import SURVEY, codes_of
 from gpudissect.device.recording.device import RecordedGpu
 from gpudissect.survey.run import run_survey
 from gpudissect.trace import Trace
-from gpudissect.workload import Chase, Workload
+from gpudissect.workload import Workload
 
 RECORDING = FilePath(__file__).parents[1] / "tests" / "recordings" / "h100"
 CAPABILITY = (9, 0)
@@ -27,14 +26,8 @@ class Observed(RecordedGpu):
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
         """Replay a batch."""
         for workload in batch:
-            self.codes |= dict.fromkeys(_codes(workload))
+            self.codes |= dict.fromkeys(codes_of([workload], CAPABILITY))
         return super().run(batch)
-
-
-def _codes(workload: Workload) -> Iterator[Code]:
-    yield from codes_of([workload], CAPABILITY)
-    if isinstance(workload, Chase) and not workload.before:
-        yield ("chase.cu", TRAITS[workload.path].macro, *["ON_SM"] * (workload.sm is not None))
 
 
 def main() -> None:

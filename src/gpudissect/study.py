@@ -17,6 +17,7 @@ from gpudissect.device import kinds
 from gpudissect.device.base import EVIDENCE_BYTES, Described, Keeper, without_host
 from gpudissect.device.process import open_in_process
 from gpudissect.device.recording.device import Recorder
+from gpudissect.device.simulated import precompile
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError, GpudissectError, RecordingError, UsageError, unknown_name
 from gpudissect.estimate import Status
@@ -241,7 +242,7 @@ def run_study(
         with interruptible():
             device = opened = stack.enter_context(open_in_process(spec, seed=request.seed or 0))
             if not request.hiding:
-                catalogue.prepare()  # while the device opens
+                _prepare(spec)  # while the device opens
             info = device.info
         options = request.options(getattr(device, "options", {}))
         if request.hiding and not info.instructions:
@@ -274,6 +275,13 @@ def run_study(
                 error = caught
         result = with_evidence(build(info, survey, options, request.reference(info)), keeper)
         return RunOutcome(info, result, keeper, error)
+
+
+def _prepare(spec: str) -> None:
+    """Load what the survey of a device needs later."""
+    catalogue.prepare()
+    if spec.startswith("cuda"):
+        precompile.start_caches_if_missing()
 
 
 def links(device: str | None = None, *, seed: int = 0, progress: Progress | None = None) -> LinkReport:

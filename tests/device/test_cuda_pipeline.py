@@ -15,7 +15,10 @@ class Runner:
 
 
 class LoggingDevice:
-    """Workloads are strings: equal first letters share a task; "x" cannot be planned, "y" started, "z" finished."""
+    """Workloads are strings: equal first letters share a task; "x" cannot be planned, "y" started, "z" finished.
+
+    The kernel of "?" is never ready.
+    """
 
     def __init__(self, at_once=2, share=True):
         self.share = share
@@ -38,6 +41,9 @@ class LoggingDevice:
             Task(self.runners[name[0]], [workloads[i] for i in at], at, keeps_place="!" in name)
             for name, at in places.items()
         ]
+
+    def is_ready(self, task):
+        return not any("?" in each for each in task.content)
 
     def start(self, task):
         self._fail_on("y", *task.content)
@@ -129,6 +135,18 @@ def test_nothing_starts_between_tasks_of_a_batch_that_keep_their_place():
 def test_a_batch_that_fails_keeps_no_place(bad):
     device = LoggingDevice(at_once=1, share=False)
     assert answers(Pipeline(device), f"a1! a{bad}! a2!", "b1", "b2") == [bad, "B1", "B2"]
+
+
+def test_a_task_overtakes_those_whose_kernels_are_not_ready():
+    device = LoggingDevice(at_once=1, share=False)
+    assert answers(Pipeline(device), "a?1 b?1 b2", "a2") == ["A?1 B?1 B2", "A2"]
+    assert device.log == ["drain", "+b2", "+a2", "-b2", "-a2", "+a?1", "-a?1", "+b?1", "-b?1"]
+
+
+def test_no_ready_task_starts_between_those_that_keep_their_place():
+    device = LoggingDevice(share=False)
+    assert answers(Pipeline(device), "a!1 a!?2", "a!3 b1") == ["A!1 A!?2", "A!3 B1"]
+    assert device.log == ["drain", "+a!1", "-a!1", "+a!?2", "+a!3", "+b1", "-a!?2", "-a!3", "-b1"]
 
 
 def test_an_early_batch_is_answered_before_later_ones_have_ended():
@@ -225,7 +243,9 @@ def test_what_a_task_left_that_could_not_be_queued_is_awaited_after_those_on_the
 
 NAMES = st.builds(
     "".join,
-    st.tuples(st.sampled_from("ab"), st.sampled_from("0123"), st.sampled_from(["", "", "", "!", "x", "y", "z"])),
+    st.tuples(
+        st.sampled_from("ab"), st.sampled_from("0123"), st.sampled_from(["", "", "", "!", "?", "!?", "x", "y", "z"])
+    ),
 )
 
 

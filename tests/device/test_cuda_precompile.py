@@ -25,6 +25,7 @@ def survey(monkeypatch, tmp_path_factory):
     file = tmp_path_factory.mktemp("survey") / "survey.json"
     file.write_text(json.dumps(list(codes_of([STREAM], CAPABILITY))))
     monkeypatch.setattr(module, "SURVEY", file)
+    return file
 
 
 @pytest.fixture
@@ -39,16 +40,34 @@ def precompile(batch, compiler):
     return precompiler
 
 
-def has(compiler, *batch):
-    return [compiler.has(*code) for code in codes_of(batch, CAPABILITY)]
+def has_all(compiler, *batch):
+    return all(compiler.has(*code) for code in codes_of(batch, CAPABILITY))
 
 
 def test_kernels_of_a_batch_are_compiled_then_those_of_a_survey(compiler):
     precompiler = precompile([*MIXES, MIXES[0], CHASE], compiler)
-    assert has(compiler, *MIXES) == [True] * len(MIXES)
+    assert has_all(compiler, *MIXES, CHASE)
     precompiler.wait(codes_of([STREAM], CAPABILITY))
-    assert has(compiler, STREAM) == [True]
-    assert len(list(compiler.folder.glob("*.cubin"))) == len(MIXES) + 1
+    assert has_all(compiler, STREAM)
+    kernels = set(codes_of([*MIXES, CHASE, STREAM], CAPABILITY))
+    assert len(list(compiler.folder.glob("*.cubin"))) == len(kernels) == len(MIXES) + 5
+
+
+def test_kernels_are_ready_once_they_are_compiled(compiler):
+    precompiler, codes = Precompiler(compiler), [*codes_of(MIXES, CAPABILITY)]
+    assert precompiler.is_ready(codes)
+    precompiler.start(codes)
+    assert not precompiler.is_ready(codes[-1:])
+    precompiler.wait(codes)
+    assert precompiler.is_ready(codes)
+
+
+def test_the_kernels_of_a_survey_are_compiled_before_its_first_batch(compiler, survey):
+    survey.write_text(json.dumps([*codes_of(MIXES, CAPABILITY)]))
+    precompiler = Precompiler(compiler)
+    precompiler.start_survey()
+    precompiler.wait(codes_of(MIXES, CAPABILITY))
+    assert has_all(compiler, *MIXES)
 
 
 def test_closing_ends_the_processes(compiler):
@@ -59,7 +78,7 @@ def test_closing_ends_the_processes(compiler):
         time.sleep(0.01)
     precompiler.close()
     precompiler.wait(codes)
-    assert not all(has(compiler, *MIXES))
+    assert not has_all(compiler, *MIXES)
 
 
 def test_no_module_comes_from_the_working_folder(compiler, monkeypatch, tmp_path):
@@ -101,6 +120,6 @@ def test_without_threads_kernels_are_compiled_when_needed(compiler, monkeypatch)
 
 
 def test_a_kernel_that_does_not_compile_does_not_stop_the_others(compiler):
-    good = next(codes_of([STREAM], CAPABILITY))
+    good, _ = codes_of([STREAM], CAPABILITY)
     assert list(compile_all(compiler, map(json.dumps, [("mix.cu", "NONSENSE"), good]))) == ["\n"] * 2
     assert compiler.has(*good)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from gpudissect.device.cuda.stream.backends import tile_code
+from gpudissect.device.cuda.stream.backends import stream_code
 from gpudissect.workload import Path, Stream, Transfer
 from tests.support.machine_code import kernels_of
 
@@ -38,7 +38,7 @@ SUFFIX = {1: ".U8", 2: ".U16", 4: "", 8: ".64", 16: ".128"}
 def code_of(arch, path, transfer, width, ilp, threads):
     tile = width * ilp * threads
     stream = Stream(path=path, transfer=transfer, footprint=tile, blocks=1, threads=threads, ilp=ilp, width=width)
-    source, *macros = tile_code(stream)
+    source, *macros = stream_code(stream)
     return kernels_of(source, tuple(macros), arch)[source.removesuffix(".cu")]
 
 

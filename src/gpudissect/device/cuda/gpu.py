@@ -1,6 +1,6 @@
 """`CudaGpu`: a real NVIDIA GPU as a device."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -12,6 +12,7 @@ from gpudissect.catalogue.compute_capability import FIRST_WITH_CLUSTERS, NEEDS_C
 from gpudissect.device.base import Device
 from gpudissect.device.cuda.chase.plan import DeviceLimits, plan_launches
 from gpudissect.device.cuda.chase.runner import SHARED_SM, BlocksShareSm, ChaseRunner, QueuedChases
+from gpudissect.device.cuda.compile import Code
 from gpudissect.device.cuda.context import CudaContext, LaunchBuffers
 from gpudissect.device.cuda.info import (
     NvmlMonitor,
@@ -57,7 +58,7 @@ class CudaGpu(Device):
         texture = min(usable, properties.maximum_texture1d_linear_width * _TEXEL_BYTES)
 
         self._precompiler = Precompiler(context.compiler)
-        self._to_load = (code for code in survey_codes() if context.compiler.has(*code))
+        self._to_load = self._survey_kernels()
         buffers = self._buffers = LaunchBuffers(context)
         host, peers = host_limit(), context.peers()
         arenas = self._arenas = Arenas(Arena(context, usable), context, host, peers)
@@ -160,7 +161,7 @@ class CudaGpu(Device):
                 case Mix() if self._info.instructions:
                     mixes[index] = workload
                 case Launch() if self._info.launch_methods:
-                    tasks.append(Task(self._launches, workload, (index,)))
+                    tasks.append(Task(self._launches, workload, (index,), codes[index]))
                 case _:  # or what the plan of chases refuses
                     chases.append(index)
         for part in self._mixes.split(mixes):
@@ -168,8 +169,12 @@ class CudaGpu(Device):
             tasks.append(Task(self._mixes, [*part.values()], (*part,), needed))
         for launch in plan_launches([workloads[index] for index in chases], self._limits):
             indices = tuple(chases[number] for number in launch.indices)
-            tasks.append(Task(self._chases, launch, indices, keeps_place=launch.first.alone))
+            tasks.append(Task(self._chases, launch, indices, codes[indices[0]], launch.first.alone))
         return sorted(tasks, key=lambda task: task.indices[0])
+
+    def is_ready(self, task: Task) -> bool:
+        """Whether what a task needs is compiled."""
+        return self._precompiler.is_ready(task.codes)
 
     def start(self, task: Task) -> Any:
         """Queue a task, once what it needs is compiled. Raises `DeviceError`."""
@@ -191,6 +196,11 @@ class CudaGpu(Device):
     def _check_usable(self) -> None:
         if self._closed or self._broken:
             raise DeviceError(self._broken or f"{self._info.spec} is closed: open it again")
+
+    def _survey_kernels(self) -> Iterator[Code]:
+        """Begin to compile those that are missing, then give those that are not."""
+        self._precompiler.start_survey()
+        yield from (code for code in survey_codes() if self._context.compiler.has(*code))
 
     def prepare(self) -> bool:
         """Load the next compiled kernel of a survey, so that the GPU does not wait for it later."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.device.cuda.compile import Code
 from gpudissect.device.cuda.context import CudaContext, LaunchBuffers
 from gpudissect.device.cuda.memory import Slots
 from gpudissect.errors import KernelFailed
@@ -23,6 +24,7 @@ _WARM_UP_RUNS = 8
 _HOLD_NS, _HOLD_NS_PER_KERNEL = 100_000, 12_000  # for which the GPU is kept busy: queueing takes a third of it
 _MAX_ATTEMPTS = 4  # each with four times as long
 _MARK_BYTES = 8
+LAUNCHES: Code = ("launch.cu",)
 _TIMEOUT_S, _QUEUED_TIMEOUT_S = 10.0, 60.0
 
 Call = tuple[Any, tuple[int, ...]]  # a kernel and its arguments of 64 bits
@@ -147,7 +149,7 @@ class LaunchRunner:
                 self._check(status, "an empty kernel did not start")
 
     def _function(self, name: str) -> Any:
-        return self.context.kernel("launch.cu", name).function
+        return self.context.kernel(*LAUNCHES, name).function
 
     def _call(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
         """Call the driver; what it returns besides the status. Raises `KernelFailed`."""

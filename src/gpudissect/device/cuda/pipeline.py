@@ -1,11 +1,12 @@
 """`Pipeline`: the batch queue of a GPU. The host prepares tasks while the GPU runs others, also those of other batches.
 
-The GPU runs one task after the other, in the order of the batches for each kind. If tasks of one kind keep the GPU busy
-and tasks of another the host, both are in flight at once. Each batch is answered as soon as its own tasks have ended.
+The GPU runs one task after the other, in the order of the batches for each kind. A task whose kernels are not compiled
+yet lets others pass. If tasks of one kind keep the GPU busy and tasks of another the host, both are in flight at once.
+Each batch is answered as soon as its own tasks have ended.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Protocol
@@ -62,6 +63,9 @@ class TaskDevice(Protocol):
     def plan(self, workloads: Sequence[Workload]) -> list[Task]:
         """Distribute workloads over tasks, in the order in which they are to run. Raises `DeviceError`."""
 
+    def is_ready(self, task: Task) -> bool:
+        """Whether what a task needs is compiled."""
+
     def start(self, task: Task) -> Any:
         """Queue a task; what `finish` takes. Raises `DeviceError`."""
 
@@ -77,7 +81,7 @@ class _Ticket:
     is_alone: bool = False
     error: Exception | None = None
     traces: dict[int, Trace] = field(default_factory=dict)
-    last_in_place: int = -1  # number of the last of its tasks that keep their place in memory
+    in_place: int = 0  # tasks not yet started that keep their place in memory
 
     @property
     def has_ended(self) -> bool:
@@ -100,6 +104,11 @@ class _Part:
         wanted = dict.fromkeys(ticket for ticket, _ in self.owners)
         return [each for each in wanted if not each.has_ended and each.is_alone == self.was_alone]
 
+    @property
+    def keeper(self) -> _Ticket | None:
+        """The ticket whose tasks keep their place, if this is one of them."""
+        return self.owners[0][0] if self.task.keeps_place else None
+
 
 class Pipeline(BatchQueue):
     """Batches on a device. If a task fails, each of its batches runs again alone; others go on, unless the GPU is lost.
@@ -115,7 +124,7 @@ class Pipeline(BatchQueue):
         self._parts: dict[Runner, deque[_Part]] = {}  # not yet queued
         self._in_flight: deque[_Part] = deque()
         self._numbers = count()
-        self._keeper: tuple[Runner | None, int] = None, -1  # the only runner that may start tasks, up to this number
+        self._keeper: _Ticket | None = None  # while it has tasks in place, no others may start
 
     def submit(self, batch: Batch) -> None:
         """Add a batch; it may run together with others."""
@@ -148,23 +157,32 @@ class Pipeline(BatchQueue):
         """Forget all tasks; the device is drained before the next one."""
         self._parts.clear()
         self._in_flight.clear()
-        self._keeper, self._is_drained = (None, -1), False
+        self._keeper, self._is_drained = None, False
 
     def _step(self) -> None:
-        """Queue the first task whose runner takes more; if there is none plan batches, else wait for the GPU."""
-        if startable := [parts[0] for runner, parts in self._parts.items() if self._may_start(runner, parts)]:
-            part = min(startable, key=lambda each: each.number)
-            self._start(self._parts[part.task.runner].popleft())
+        """Queue the first task whose runner takes more; if there is none plan batches, else wait for the GPU.
+
+        With nothing in flight, the first task is queued once its kernel is compiled.
+        """
+        if part := self._next(self._device.is_ready):
+            self._start(part)
         elif self._waiting:
             self._plan()
-        else:
+        elif self._in_flight:
             self._finish(self._in_flight.popleft())
+        elif part := self._next(lambda _: True):
+            self._start(part)
 
-    def _may_start(self, runner: Runner, parts: deque[_Part]) -> bool:
-        """Whether the next task of a runner may be queued now."""
-        keeper, last = self._keeper
-        is_kept = keeper is not None and bool(self._parts[keeper]) and self._parts[keeper][0].number <= last
-        return bool(parts) and self._has_room(runner) and (not is_kept or runner is keeper)
+    def _next(self, is_ready: Callable[[Task], bool]) -> _Part | None:
+        """The first task that may be queued now."""
+        keeper = self._keeper if self._keeper and self._keeper.in_place else None
+
+        def may_start(part: _Part) -> bool:
+            return (keeper is None or part.keeper is keeper) and is_ready(part.task)
+
+        open_to_more = [parts for runner, parts in self._parts.items() if parts and self._has_room(runner)]
+        first = [part for parts in open_to_more if (part := next(filter(may_start, parts), None))]
+        return min(first, key=lambda each: each.number, default=None)
 
     def _has_room(self, runner: Runner) -> bool:
         return sum(part.task.runner is runner for part in self._in_flight) < runner.at_once
@@ -186,14 +204,16 @@ class Pipeline(BatchQueue):
             for task in tasks:
                 part = _Part(next(self._numbers), task, [owners[index] for index in task.indices], group[0].is_alone)
                 self._parts.setdefault(task.runner, deque()).append(part)
-                for ticket in part.tickets if task.keeps_place else ():
-                    ticket.last_in_place = part.number
+                if part.keeper is not None:
+                    part.keeper.in_place += 1
 
     def _start(self, part: _Part) -> None:
-        if not (tickets := part.tickets):
+        self._parts[part.task.runner].remove(part)
+        if part.keeper is not None:
+            self._keeper = part.keeper
+            self._keeper.in_place -= 1
+        if not part.tickets:
             return
-        if part.task.keeps_place:
-            self._keeper = part.task.runner, tickets[0].last_in_place
         try:
             if not self._is_drained:
                 self._device.drain()

@@ -15,11 +15,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path as FilePath
 from threading import Condition, Thread
 
+from gpudissect.device.cuda.chase.runner import CHAINS, chase_code
 from gpudissect.device.cuda.compile import KERNELS, Code, Compiler
+from gpudissect.device.cuda.launch import LAUNCHES
 from gpudissect.device.cuda.mix.body import build_body
-from gpudissect.device.cuda.stream.backends import tile_code
+from gpudissect.device.cuda.mix.operands import links_code
+from gpudissect.device.cuda.stream.backends import WORDS, stream_code
 from gpudissect.errors import DeviceError, KernelFailed
-from gpudissect.workload import Mix, Path, Stream, Workload
+from gpudissect.workload import Chase, Launch, Mix, Stream, Workload
 
 MIN_KERNELS = 6  # fewer are compiled when needed: starting a process takes as long as several of them
 MAX_PROCESSES = 16
@@ -44,6 +47,11 @@ class Precompiler:
         self._started = 0  # threads, each with a process
         self._is_survey = False  # whether `SURVEY` was added
 
+    def start_survey(self) -> None:
+        """Begin to compile the kernels of `SURVEY`, if as many as `MIN_KERNELS` are missing."""
+        if not self._is_survey:
+            self.start(self._missing_of_survey())
+
     def start(self, codes: Iterable[Code]) -> None:
         """Begin to compile those that are missing, before all others."""
         if self._compiler.folder is None:  # no way to pass cubins on
@@ -62,11 +70,15 @@ class Precompiler:
                     Thread(target=self._work, name="gpudissect-compile", daemon=True).start()
                     self._started += 1
 
+    def is_ready(self, codes: Iterable[Code]) -> bool:
+        """Whether none of them remains to be compiled of those that were begun."""
+        return not self._started or not any(code in self._waiting or code in self._compiling for code in codes)
+
     def wait(self, codes: Iterable[Code]) -> None:
         """Wait until those that were begun are compiled, or cannot be."""
-        wanted = set(codes)
+        wanted = tuple(codes)
         with self._changed:
-            self._changed.wait_for(lambda: not self._started or not wanted & (self._waiting.keys() | self._compiling))
+            self._changed.wait_for(lambda: self.is_ready(wanted))
 
     def close(self) -> None:
         """End all processes."""
@@ -75,12 +87,15 @@ class Precompiler:
             for process in self._processes:
                 process.kill()
 
-    def _rest(self) -> tuple[Code, ...]:
+    def _rest(self) -> list[Code]:
         """What a survey needs besides, the first time."""
         if self._is_survey:
-            return ()
+            return []
         self._is_survey = True
-        return tuple(code for code in survey_codes() if not self._compiler.has(*code))
+        return self._missing_of_survey()
+
+    def _missing_of_survey(self) -> list[Code]:
+        return [code for code in survey_codes() if not self._compiler.has(*code)]
 
     def _work(self) -> None:
         """Let a process compile one kernel after the other until none is left."""
@@ -129,14 +144,18 @@ def survey_codes() -> list[Code]:
 
 
 def codes_of(batch: Iterable[Workload], capability: tuple[int, int]) -> Iterator[Code]:
-    """What the kernels of the mixes and streams of a batch are compiled of."""
+    """What the kernels of a batch are compiled of; none of what cannot run."""
     for workload in batch:
         with contextlib.suppress(DeviceError):
             match workload:
+                case Chase():
+                    yield from (CHAINS, chase_code(workload))
                 case Mix():
-                    yield build_body(workload, capability).code
-                case Stream() if workload.path not in (Path.CLUSTER, Path.TMA):
-                    yield tile_code(workload)
+                    yield from (build_body(workload, capability).code, links_code(workload))
+                case Stream():
+                    yield from (WORDS, stream_code(workload))
+                case Launch():
+                    yield LAUNCHES
 
 
 def compile_all(compiler: Compiler, lines: Iterable[str]) -> Iterator[str]:

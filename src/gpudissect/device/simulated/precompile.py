@@ -1,32 +1,52 @@
-"""Compiles the loop of SMs in a second process, while this one compiles that of caches: each takes some seconds.
+"""Compiles loops of the simulator in another process: each takes some seconds.
 
-That process runs a mix on a GPU of the catalogue, which compiles the loop and stores its machine code.
+That process runs a workload on a GPU of the catalogue, which compiles a loop and stores its machine code.
 """
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import Any
 
 from gpudissect.workload import Chase, Workload
 
-CODE = """
+SMS = """
 from gpudissect.device.kinds import open_device
 from gpudissect.workload import Instruction, Mix, Step
 open_device("sim:gtx980").run([Mix(body=(Step(Instruction.FFMA, 1),), warps=1, block_size=32, iterations=1)])
 """
+CACHES = """
+from gpudissect.device.kinds import open_device
+from gpudissect.workload import Chase, Path, Sequential, Timing
+open_device("sim:gtx980").run([Chase(path=Path.GLOBAL, order=Sequential(1, 128), timing=Timing.EACH)])
+"""
 
 
 def start_if_missing(batch: Iterable[Workload]) -> None:
-    """Start the second process if a batch needs both loops and that of SMs is not stored yet."""
-    if (os.cpu_count() or 1) < 2 or len({isinstance(workload, Chase) for workload in batch}) < 2:
-        return
-    from gpudissect.simulation.cache import compiled
-    from gpudissect.simulation.sm._engine import simulate
+    """Compile the loop of SMs while this process compiles that of caches, if a batch needs both."""
+    if len({isinstance(workload, Chase) for workload in batch}) == 2:
+        from gpudissect.simulation.sm._engine import simulate
 
-    if compiled.is_missing(simulate):
-        command = [sys.executable, "-P", "-c", CODE]  # -P: import no modules from the working folder
+        _start(SMS, simulate)
+
+
+def start_caches_if_missing() -> None:
+    """Compile the loops of caches, which the analysis of a GPU's traces needs late in a survey."""
+    from gpudissect.simulation.cache._kernel import reset, walk
+
+    _start(CACHES, walk, reset)
+
+
+def _start(code: str, *functions: Callable[..., Any]) -> None:
+    """Start a process that compiles these functions, if the first one is not stored yet."""
+    from gpudissect.simulation.cache import compiled
+
+    if (os.cpu_count() or 1) > 1 and compiled.is_missing(functions[0]):
+        command = [sys.executable, "-P", "-c", code]  # -P: import no modules from the working folder
         null = subprocess.DEVNULL
         with suppress(OSError):  # no more processes possible
-            compiled.compile_elsewhere(simulate, subprocess.Popen(command, stdin=null, stdout=null, stderr=null))
+            process = subprocess.Popen(command, stdin=null, stdout=null, stderr=null)
+            for function in functions:
+                compiled.compile_elsewhere(function, process)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.device.cuda.chase.plan import ChainTable, ChaseLaunch
+from gpudissect.device.cuda.compile import Code
 from gpudissect.device.cuda.context import CudaContext, LaunchBuffers
 from gpudissect.device.cuda.info import clock_rate
 from gpudissect.device.cuda.layout import (
@@ -35,6 +36,19 @@ _TIMEOUT_S, _TIMEOUT_S_PER_ACCESS = 20.0, 5e-6
 _MAX_ATTEMPTS = 3  # launches until no two blocks share an SM
 SHARED_SM = f"chases meant for different SMs ran on one, {_MAX_ATTEMPTS} times over"
 _LOW_32 = 0xFFFFFFFF
+CHAINS: Code = ("chains.cu",)
+
+
+def chase_code(chase: Chase) -> Code:
+    """What the kernel of a chase is compiled of."""
+    macros = [TRAITS[chase.path].macro]
+    if chase.before:
+        macros.append("PRIOR")
+        if Path.CODE in (chase.path, *(prior.path for prior in chase.before)):
+            macros += ["PRIOR_CODE", f"TIMING_{chase.timing.upper()}"]
+    if chase.sm is not None:
+        macros.append("ON_SM")
+    return ("chase.cu", *macros)
 
 
 class BlocksShareSm(KernelFailed):
@@ -127,13 +141,13 @@ class ChaseRunner:
         )
         self._upload(table, runs, memory)
         self._write_chains(launch, table, runs[0].addresses)
-        macros = _macros(launch)
-        kernel = self.context.kernel("chase.cu", f"chase_{launch.first.timing}", *macros)
+        source, *macros = chase_code(launch.first)
+        kernel = self.context.kernel(source, f"chase_{launch.first.timing}", *macros)
         preferred = kernel.configure(shared=launch.shared, carveout=launch.carveout)
         if launch.cluster > 1:
             kernel.allow_any_cluster()
         if launch.constant_region is not None:
-            bank = self.context.symbol("bank", "chase.cu", *macros)
+            bank = self.context.symbol("bank", source, *macros)
             self.context.copy(bank, base + launch.constant_region, CONSTANT_BANK_BYTES)
         texture = self._texture(base) if Path.TEXTURE in launch.paths else 0
         for run in runs:
@@ -186,9 +200,9 @@ class ChaseRunner:
             blocks = -(-int(table.records["count"].max()) // _WRITER_THREADS)
             grid = (min(blocks, _MAX_WRITER_BLOCKS), len(table.records))
             for name in ("write_chains", "mark_picks") if table.records["pick_count"].any() else ("write_chains",):
-                self.context.launch(self.context.kernel("chains.cu", name), grid, _WRITER_THREADS, 0, address)
+                self.context.launch(self.context.kernel(*CHAINS, name), grid, _WRITER_THREADS, 0, address)
         for number, begin in _starts(launch, addresses).items():
-            kernel, threads = self.context.kernel("chains.cu", "write_starts"), launch.first.before[number].threads
+            kernel, threads = self.context.kernel(*CHAINS, "write_starts"), launch.first.before[number].threads
             self.context.launch(kernel, (1, 1), _WRITER_THREADS, 0, address, launch.prior[number], begin, threads)
 
     def _read(self, launch: ChaseLaunch, run: _Run, results: HostBuffer) -> list[Window] | None:
@@ -239,19 +253,6 @@ def _accesses(run: _Run) -> int:
     """Accesses of a window, one after the other."""
     own, others = (records["count"].astype(np.int64) * records["laps"] for records in (run.jobs, run.prior))
     return int(own.max() + others.sum())
-
-
-def _macros(launch: ChaseLaunch) -> tuple[str, ...]:
-    """What ``chase.cu`` is compiled with."""
-    first = launch.first
-    macros = [TRAITS[first.path].macro]
-    if launch.prior:
-        macros.append("PRIOR")
-        if Path.CODE in launch.paths:
-            macros += ["PRIOR_CODE", f"TIMING_{first.timing.upper()}"]
-    if first.sm is not None:
-        macros.append("ON_SM")
-    return tuple(macros)
 
 
 def _blocks_share_sm(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from gpudissect.device.cuda.compile import Code
 from gpudissect.device.cuda.context import CudaContext
 from gpudissect.device.cuda.memory import Arena
 from gpudissect.errors import UnsupportedWorkload
@@ -26,6 +27,11 @@ class Operands:
     half: int = 0  # lines: bits of half a Feistel network, see ``kernels/permutation.cuh``
 
 
+def links_code(mix: Mix) -> Code:
+    """What the kernels are compiled of that write the links of a mix, and measure the clock behind it."""
+    return ("mix_links.cu", f"WIDTH={mix.width}")
+
+
 def write_links(mix: Mix, chains: int, context: CudaContext, arena: Arena) -> Operands:
     """Queue what writes the links of a mix of `chains` chains.
 
@@ -33,7 +39,8 @@ def write_links(mix: Mix, chains: int, context: CudaContext, arena: Arena) -> Op
     """
 
     def launch(name: str, grid: int, threads: int, *arguments: int) -> None:
-        kernel = context.kernel("mix_links.cu", name, f"WIDTH={mix.width}")
+        source, width = links_code(mix)
+        kernel = context.kernel(source, name, width)
         context.launch(kernel, (grid, 1), threads, 0, *arguments)
 
     tile = WARP_SIZE * mix.stride * 4

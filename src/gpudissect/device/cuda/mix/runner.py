@@ -18,7 +18,7 @@ from gpudissect.device.cuda.info import clock_rate
 from gpudissect.device.cuda.layout import GRID_BARRIER, MIX_REPORT, SAMPLES
 from gpudissect.device.cuda.memory import Arena, ResultMemory, Slots
 from gpudissect.device.cuda.mix.body import Body, build_body
-from gpudissect.device.cuda.mix.operands import Operands, write_links
+from gpudissect.device.cuda.mix.operands import Operands, links_code, write_links
 from gpudissect.errors import DeviceError, KernelFailed, UnsupportedWorkload
 from gpudissect.trace import Array, Context, Trace, totals_by_sm
 from gpudissect.units import WARP_SIZE, format_bytes
@@ -152,7 +152,8 @@ class MixRunner:
             kernel = self.context.kernel("mix.cu", "mix", *body.macros)
             mixes.append(_Queued(mix, grid, size, attempts or self._attempts(mix, body, grid, kernel), offset))
             self._launch(mixes[-1], body, kernel, self._operands(mix, body, grid), results + offset)
-        clock = self.context.kernel("mix_links.cu", "measure_clock", f"WIDTH={wanted[-1][0].width}")
+        source, width = links_code(wanted[-1][0])
+        clock = self.context.kernel(source, "measure_clock", width)
         self.context.launch(clock, (1, 1), 1, 0, results + offsets[-1], _CLOCK_CYCLES)
         host = memory.host.reserve(used)
         self.context.copy_to_host(host, results, used)

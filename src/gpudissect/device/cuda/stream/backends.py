@@ -28,6 +28,7 @@ _OTHER_REGISTERS = 24  # of a thread, at most, besides those it loads into: read
 _BLOCK_SIZES = (1024, 512, 256)  # threads for which kernels are compiled: one has registers for all that is possible
 _MAX_CLUSTER_LOADS = 4  # of a thread in flight: with more the assembler waits for some before it starts the others
 _MAX_TILES = 2**32 - 1
+WORDS: Code = ("stream_words.cu",)
 GRID, THREADS = (1024, 1), 256  # of kernels that write or check a footprint
 _BARRIER_BYTES = 8  # one behind the buffers for each copy in flight
 
@@ -68,11 +69,15 @@ class Backend(ABC):
         return bool(outcomes["sum"].any())
 
 
-def tile_code(stream: Stream) -> Code:
-    """What the kernel of a stream on global or shared memory, which moves tiles, is compiled of.
+def stream_code(stream: Stream) -> Code:
+    """What the kernel of a stream is compiled of. Raises `UnsupportedWorkload` if a block has too few registers."""
+    if stream.path is Path.CLUSTER:
+        return ("stream_cluster.cu", f"WIDTH={stream.width}", f"ILP={stream.ilp}", f"THREADS={stream.threads}")
+    return ("stream_tma.cu",) if stream.path is Path.TMA else _tile_code(stream)
 
-    Raises `UnsupportedWorkload` if a block has too few registers.
-    """
+
+def _tile_code(stream: Stream) -> Code:
+    """The same on global or shared memory, where tiles are moved."""
     words = max(1, stream.width // 4) * (1 if stream.transfer is Transfer.WRITE else stream.ilp)
     needed = words + _OTHER_REGISTERS
     threads = next(size for size in _BLOCK_SIZES if needed <= min(SM_REGISTERS // size, MAX_THREAD_REGISTERS))
@@ -105,7 +110,7 @@ class GlobalStream(Backend):
         tiles = stream.footprint // tile
         if tiles > _MAX_TILES:
             raise UnsupportedWorkload(f"a footprint has at most {_MAX_TILES} tiles of {tile} bytes, got {tiles}")
-        source, *options = tile_code(stream)
+        source, *options = stream_code(stream)
         self.kernel = context.kernel(source, "stream_global", *options)
         copies = 2 if stream.transfer is Transfer.COPY else 1
         regions, size = place([stream.footprint] * copies)
@@ -145,7 +150,7 @@ class GlobalStream(Backend):
         return self._sums is not None and bool((outcomes["sum"] != self._sums).any())
 
     def _launch(self, name: str, address: int, *arguments: int) -> None:
-        kernel = self._context.kernel("stream_words.cu", name)
+        kernel = self._context.kernel(*WORDS, name)
         self._context.launch(kernel, GRID, THREADS, 0, address, self._stream.footprint // 4, *arguments)
 
 
@@ -168,7 +173,7 @@ class SharedStream(Backend):
     def _prepare(self, stream: Stream, context: CudaContext, arena: Arena, max_shared: int) -> None:
         self.shared = stream.footprint * (2 if stream.transfer is Transfer.COPY else 1)
         check_shared(self.shared, max_shared)
-        source, *options = tile_code(stream)
+        source, *options = stream_code(stream)
         self.kernel = context.kernel(source, "stream_shared", *options)
 
     def arguments(self, reports: int, run: int) -> list[int]:
@@ -196,8 +201,8 @@ class ClusterStream(Backend):
             raise UnsupportedWorkload(
                 f"a thread has at most {_MAX_CLUSTER_LOADS} loads in flight on path 'cluster', got {stream.ilp}"
             )
-        options = (f"WIDTH={stream.width}", f"ILP={stream.ilp}", f"THREADS={stream.threads}")
-        self.kernel = context.kernel("stream_cluster.cu", "stream_cluster", *options)
+        source, *options = stream_code(stream)
+        self.kernel = context.kernel(source, "stream_cluster", *options)
         self.kernel.allow_any_cluster()
         self.shared = max_shared  # so that no two blocks share an SM
         self._ranks = np.arange(stream.blocks) % stream.cluster

@@ -17,7 +17,7 @@ from gpudissect.device.cuda.info import clock_rate
 from gpudissect.device.cuda.layout import STREAM_REPORT, STREAM_SUMMARY
 from gpudissect.device.cuda.links import Arenas
 from gpudissect.device.cuda.memory import ResultMemory, Slots
-from gpudissect.device.cuda.stream.backends import BACKENDS, GRID, SOURCE_RUN, THREADS, Backend, salt
+from gpudissect.device.cuda.stream.backends import BACKENDS, GRID, SOURCE_RUN, THREADS, WORDS, Backend, salt
 from gpudissect.errors import KernelFailed, UnsupportedWorkload
 from gpudissect.trace import Array, Context, Trace
 from gpudissect.workload import Path, Stream, Transfer
@@ -169,7 +169,7 @@ class StreamRunner:
         return [_trace(stream, runs[1:], self.context.device.name, backend.shared)]
 
     def _launch(self, name: str, grid: tuple[int, int], *arguments: int) -> None:
-        self.context.launch(self.context.kernel("stream_words.cu", name), grid, THREADS, 0, *arguments)
+        self.context.launch(self.context.kernel(*WORDS, name), grid, THREADS, 0, *arguments)
 
 
 def _trace(stream: Stream, runs: Sequence[StreamRun], device: str, shared: int) -> Trace:
