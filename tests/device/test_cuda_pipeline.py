@@ -70,19 +70,21 @@ class LoggingDevice:
 
 def answers(pipeline, *batches):
     """What each batch is answered with: its traces joined, or the error."""
-    for batch in batches:
-        pipeline.submit(batch.split())
-    return [*map(answer, [pipeline] * len(batches))]
+    numbers = [pipeline.submit(batch.split()) for batch in batches]
+    found = dict(collect(pipeline) for _ in batches)
+    return [found[number] for number in numbers]
+
+
+def collect(pipeline):
+    number, answer = pipeline.collect()
+    return number, answer.args[0] if isinstance(answer, DeviceError) else " ".join(answer)
 
 
 def answer(pipeline):
-    try:
-        return " ".join(pipeline.collect())
-    except DeviceError as error:
-        return error.args[0]
+    return collect(pipeline)[1]
 
 
-def test_answers_come_in_the_order_of_submission_and_of_workloads():
+def test_traces_come_in_the_order_of_workloads():
     device = LoggingDevice()
     assert answers(Pipeline(device), "a1 b1 a2", "b2", "", "b3 a3") == ["A1 B1 A2", "B2", "", "B3 A3"]
     assert device.planned == [["a1", "b1", "a2", "b2", "b3", "a3"]], "as one"
@@ -149,7 +151,16 @@ def test_no_ready_task_starts_between_those_that_keep_their_place():
     assert device.log == ["drain", "+a!1", "-a!1", "+a!?2", "+a!3", "+b1", "-a!?2", "-a!3", "-b1"]
 
 
-def test_an_early_batch_is_answered_before_later_ones_have_ended():
+@pytest.mark.parametrize(("long", "order"), [("a", "A B"), ("a a2", "B A A2"), ("a?1", "B A?1")])
+def test_the_batch_that_ends_first_is_answered_first(long, order):
+    device = LoggingDevice(at_once=1, share=False)
+    pipeline = Pipeline(device)
+    pipeline.submit(long.split())
+    pipeline.submit(["b"])
+    assert f"{answer(pipeline)} {answer(pipeline)}" == order
+
+
+def test_a_batch_is_answered_before_others_have_ended():
     device = LoggingDevice()
     pipeline = Pipeline(device)
     pipeline.submit(["a"])
@@ -251,15 +262,16 @@ NAMES = st.builds(
 
 @settings(max_examples=300)
 @given(st.lists(st.lists(NAMES, max_size=6), max_size=8), st.integers(1, 3), st.booleans(), st.integers(0, 3))
-def test_any_batches_are_answered_in_order_with_their_own_traces_or_errors(batches, at_once, share, ahead):
-    device, found = LoggingDevice(at_once, share), []
+def test_any_batches_are_answered_with_their_own_traces_or_errors(batches, at_once, share, ahead):
+    device, found = LoggingDevice(at_once, share), {}
     pipeline = Pipeline(device)
     for number, batch in enumerate(batches):
-        pipeline.submit(batch)
+        assert pipeline.submit(batch) == number
         if number >= ahead:
-            found.append(answer(pipeline))
-    found += [answer(pipeline) for _ in batches[len(found) :]]
-    for batch, got in zip(batches, found, strict=True):
+            found |= [collect(pipeline)]
+    found |= [collect(pipeline) for _ in range(len(batches) - len(found))]
+    for number, batch in enumerate(batches):
+        got = found[number]
         errors = {letter for each in batch for letter in "xyz" if letter in each}
         assert got in errors if errors else got == " ".join(batch).upper()
     assert device.most_in_flight <= at_once

@@ -15,7 +15,7 @@ import pytest
 from gpudissect import workload
 from gpudissect.device import kinds, process
 from gpudissect.device.process import DeviceProcess, serve
-from gpudissect.device.queue import Deferred
+from gpudissect.device.queue import Deferred, traces_of
 from gpudissect.errors import DeviceError, UnsupportedWorkload
 from gpudissect.workload import Chase, Sequential, Shuffled, Timing
 
@@ -51,11 +51,11 @@ def test_traces_and_errors_come_in_the_order_of_submission(device):
     for batch in batches:
         queue.submit(batch)
     with kinds.open_device(SPEC) as here:
-        assert same(queue.collect(), here.run(batches[0]))
+        assert same(traces_of(queue.collect()[1]), here.run(batches[0]))
         with pytest.raises(UnsupportedWorkload, match="9999"):
-            queue.collect()
-        assert same(queue.collect(), here.run(batches[2]))
-    assert queue.collect() == []
+            traces_of(queue.collect()[1])
+        assert same(traces_of(queue.collect()[1]), here.run(batches[2]))
+    assert queue.collect() == (3, [])
 
 
 def test_what_cannot_be_opened_raises_when_its_info_is_read():
@@ -66,16 +66,18 @@ def test_what_cannot_be_opened_raises_when_its_info_is_read():
 def test_errors_of_libraries_arrive_as_errors_of_the_device(device):
     device.submit([SimpleNamespace(_held_digest="no workload")])
     with pytest.raises(DeviceError, match="AttributeError: "):
-        device.collect()
+        traces_of(device.collect()[1])
 
 
 def test_a_process_that_is_killed_is_an_error_of_the_device():
     with DeviceProcess(SPEC, 0) as device:
-        device.submit([LONG])
+        numbers = [device.submit([LONG]) for _ in range(2)]
         os.kill(device._process.pid, signal.SIGKILL)
-        for _ in range(2):
+        for number in numbers:
+            answered, error = device.collect()
+            assert answered == number
             with pytest.raises(DeviceError, match=f"{SPEC}.* code -9"):
-                device.collect()
+                traces_of(error)
 
 
 def children(pid):
@@ -220,6 +222,6 @@ class FakeDeviceAndConnection:
 
 
 def test_a_device_prepares_while_no_batch_comes():
-    device = FakeDeviceAndConnection([pickle.dumps([]), b""])
+    device = FakeDeviceAndConnection([pickle.dumps((0, [])), b""])
     serve(device, device)
     assert device.log == ["prepare", "prepare", "run 0", "answer"]

@@ -154,10 +154,8 @@ def answers(device: Device, *batches: Sequence[Workload]) -> list[object]:
     for batch in batches:
         queue.submit(batch)
     for _ in batches:
-        try:
-            found.append([trace.workload for trace in queue.collect()])
-        except OutOfMemory as error:
-            found.append(str(error))
+        _, answer = queue.collect()
+        found.append(str(answer) if isinstance(answer, OutOfMemory) else [trace.workload for trace in answer])
     return found
 
 
@@ -377,3 +375,14 @@ def test_work_that_ends_before_it_begins_is_refused(folder, monkeypatch):
     record(folder, [MIX])
     with RecordedGpu.open(folder) as gpu, pytest.raises(RecordingError, match="ends before it begins"):
         gpu.run([MIX])
+
+
+def test_a_queue_answers_in_the_order_of_the_recording(folder):
+    batches = [[LAP], [EACH, LAP], [MIX]]
+    with Recorder(FakeGpu(), folder) as recorder:
+        for number in (1, 2, 0):
+            recorder.run(batches[number])
+    queue = RecordedGpu.open(folder).queue()
+    for batch in [*batches, [replace(LAP, repetition=7)]]:
+        queue.submit(batch)
+    assert [queue.collect()[0] for _ in range(4)] == [3, 1, 2, 0], "first what it does not hold"

@@ -137,7 +137,7 @@ class Refusing(Deferred):
     def submit(self, batch):
         if batch == ["test.a"]:
             raise MemoryError("no room for the batch")
-        super().submit(batch)
+        return super().submit(batch)
 
 
 def test_a_batch_that_cannot_be_submitted_fails_its_experiment_alone():

@@ -6,31 +6,33 @@ Run as a module it is one of them: ``python -P -m gpudissect.device.process SPEC
 """
 
 import ctypes
+import itertools
 import os
 import pickle
 import signal
 import socket
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Thread
+from typing import Any, TypeVar
 
 import gpudissect
 from gpudissect.child_processes import kill_process, start_process, usable_cores
 from gpudissect.device import kinds
 from gpudissect.device.base import Device
-from gpudissect.device.queue import Answer, Batch, BatchQueue, answer_of
+from gpudissect.device.queue import Answer, Batch, BatchQueue, traces_of
 from gpudissect.device_info import DeviceInfo
 from gpudissect.errors import DeviceError, GpudissectError
 from gpudissect.trace import Trace
 from gpudissect.workload import Workload
 from gpudissect.workload.digest import digest
 
+T = TypeVar("T")
 CLOSE_TIMEOUT_S = 20.0
 MAX_SIMULATORS = 4  # most processes for one simulated GPU; each holds its own caches, up to about 100 MB
 _EXIT_S = 1.0
@@ -94,7 +96,8 @@ class DeviceProcess(Device, BatchQueue):
 
         self._spec, self._next_channel = spec, 0
         self._infos: list[DeviceInfo] = []  # the first message of each channel
-        self._in_flight: deque[tuple[Batch, list[int]]] = deque()  # each with the channels that run a share, in order
+        self._numbers = itertools.count()
+        self._in_flight: dict[int, tuple[Batch, list[int]]] = {}  # each with the channels that run a share, in order
         self._channels: list[_Channel] = []
         pairs = [socket.socketpair() for _ in range(count)]
         # Not in the place of a standard stream that the caller has closed.
@@ -130,39 +133,43 @@ class DeviceProcess(Device, BatchQueue):
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
         """Run a batch and wait for its traces; nothing else may be in the queue."""
         self.submit(batch)
-        return self.collect()
+        return traces_of(self.collect()[1])
 
     def queue(self) -> BatchQueue:
         """The device itself."""
         return self
 
-    def submit(self, batch: Batch) -> None:
-        """Send a batch to the other processes."""
+    def submit(self, batch: Batch) -> int:
+        """Send a batch to the other processes. Returns its number."""
         self.info  # noqa: B018 (the first message)
         for workload in batch:  # pickled with the workload: this process has more time than the others
             digest(workload)
         count = len(self._channels)
         channels = [(self._next_channel + number) % count for number in range(min(count, len(batch)) or 1)]
-        for number, channel in enumerate(channels):
-            self._channels[channel].put(pickle.dumps(batch[number :: len(channels)], pickle.HIGHEST_PROTOCOL))
+        number = next(self._numbers)
+        for part, channel in enumerate(channels):
+            message = number, batch[part :: len(channels)]
+            self._channels[channel].put(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
         self._next_channel = (channels[-1] + 1) % count
-        self._in_flight.append((batch, channels))
+        self._in_flight[number] = batch, channels
+        return number
 
-    def collect(self) -> list[Trace]:
-        """The traces of the first batch that was not collected yet. Raises what the device raised for it."""
-        batch, channels = self._in_flight[0]
-        answers = [self._receive(self._channels[channel]) for channel in channels]
-        self._in_flight.popleft()
-        parts: list[list[Trace]] = []
-        for answer in answers:
-            if isinstance(answer, Exception):
-                raise answer
-            assert isinstance(answer, list)
-            parts.append(answer)
+    def collect(self) -> tuple[int, Answer]:
+        """Wait until a batch is answered; its number and its answer. Several processes answer in order."""
+        number, (_, channels) = next(iter(self._in_flight.items()))
+        try:
+            parts = [self._receive(self._channels[channel]) for channel in channels]
+            number = parts[0][0]
+            answers = [answer for _, answer in parts]
+        except DeviceError as error:  # the process is gone
+            answers = [error]
+        batch, _ = self._in_flight.pop(number)
         traces: list[Trace] = [None] * len(batch)  # type: ignore[list-item]
-        for number, part in enumerate(parts):
-            traces[number :: len(parts)] = part
-        return [trace.completed(workload) for workload, trace in zip(batch, traces, strict=True)]
+        for part, answer in enumerate(answers):
+            if isinstance(answer, Exception):
+                return number, answer
+            traces[part :: len(answers)] = answer
+        return number, [trace.completed(workload) for workload, trace in zip(batch, traces, strict=True)]
 
     def close(self) -> None:
         """Close the device and end its processes. May be called twice.
@@ -180,16 +187,15 @@ class DeviceProcess(Device, BatchQueue):
             channel.close()
         self._channels = []
 
-    def _receive(self, channel: _Channel) -> DeviceInfo | Answer:
-        """The next answer. Raises `DeviceError` if the process ended."""
+    def _receive(self, channel: _Channel) -> Any:
+        """The next message: what is known of the device, then numbers and answers. Raises `DeviceError` at the end."""
         if not (message := channel.get()):
             with suppress(subprocess.TimeoutExpired):  # another one of several processes may have ended
                 self._process.wait(_EXIT_S)
             kill_process(self._process)
             code = self._process.returncode
             raise DeviceError(f"{self._spec}: the device process exited with code {code}; run the survey again")
-        answer: DeviceInfo | Answer = pickle.loads(message)
-        return answer
+        return pickle.loads(message)
 
 
 def _environment() -> dict[str, str]:
@@ -235,31 +241,36 @@ def _start(spec: str, seed: int) -> DeviceProcess:
 
 
 def serve(device: Device, connection: Connection) -> None:
-    """Send back the traces or the exception of each batch, until an empty message arrives.
+    """Send back the number and the answer of each batch, until an empty message arrives.
 
     Between batches, the device prepares for later ones.
     """
-    queue, submitted, is_open = device.queue(), 0, True
-    while is_open or submitted:
-        while is_open and (not submitted or connection.poll()):
+    queue, numbers, is_open = device.queue(), dict[int, int](), True  # of the sender, by those of the queue
+    while is_open or numbers:
+        while is_open and (not numbers or connection.poll()):
             if not connection.poll() and device.prepare():
                 continue
             if message := connection.recv_bytes():
-                queue.submit(pickle.loads(message))
-                submitted += 1
+                number, batch = pickle.loads(message)
+                numbers[queue.submit(batch)] = number
             else:
                 is_open = False
-        if submitted:
-            _answer(connection, answer_of(queue.collect))
-            submitted -= 1
+        if numbers:
+            number, answer = queue.collect()
+            if isinstance(answer, list):
+                answer = [trace.measured() for trace in answer]
+            _send(connection, (numbers.pop(number), _sendable(answer)))
 
 
-def _answer(connection: Connection, answer: DeviceInfo | Answer) -> None:
+def _sendable(answer: T) -> T | DeviceError:
+    """An answer; exceptions of libraries, which may not unpickle, as `DeviceError`."""
     if isinstance(answer, Exception) and not isinstance(answer, GpudissectError):
-        answer = DeviceError(f"{type(answer).__name__}: {answer}")  # exceptions of libraries may not unpickle
-    if isinstance(answer, list):
-        answer = [trace.measured() for trace in answer]
-    connection.send_bytes(pickle.dumps(answer, pickle.HIGHEST_PROTOCOL))
+        return DeviceError(f"{type(answer).__name__}: {answer}")
+    return answer
+
+
+def _send(connection: Connection, message: object) -> None:
+    connection.send_bytes(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
 
 
 def main(spec: str, seed: int, sockets: Sequence[int]) -> None:
@@ -269,14 +280,14 @@ def main(spec: str, seed: int, sockets: Sequence[int]) -> None:
         device = kinds.open_device(spec, seed=seed)
     except Exception as error:
         for connection in connections:
-            _answer(connection, error)
+            _send(connection, _sendable(error))
         return
     while len(connections) > 1:
         other = connections.pop()
         try:
             is_new = os.fork() == 0
         except OSError as error:
-            _answer(other, DeviceError(f"no further process can be started: {error}"))
+            _send(other, DeviceError(f"no further process can be started: {error}"))
             is_new = False
         if is_new:
             _die_with_parent()
@@ -286,7 +297,7 @@ def main(spec: str, seed: int, sockets: Sequence[int]) -> None:
         else:
             other.close()
     with device:
-        _answer(connections[0], device.info)
+        _send(connections[0], device.info)
         serve(device, connections[0])
     with suppress(ChildProcessError):
         while True:

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Protocol
 
 from gpudissect.trace import Trace
@@ -15,13 +16,20 @@ Answer = list[Trace] | Exception
 
 
 class BatchQueue(Protocol):
-    """Batches in flight, answered in the order of submission."""
+    """Batches in flight."""
 
-    def submit(self, batch: Batch) -> None:
-        """Add a batch; it may run together with others."""
+    def submit(self, batch: Batch) -> int:
+        """Add a batch; it may run together with others. Returns its number."""
 
-    def collect(self) -> list[Trace]:
-        """The traces of the first batch that has not been collected. Raises what the device raised for it."""
+    def collect(self) -> tuple[int, Answer]:
+        """Wait until a batch is answered; its number and its answer."""
+
+
+def traces_of(answer: Answer) -> list[Trace]:
+    """The traces. Raises the exception that the batch raised."""
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def run_merged(run: Run, batches: Sequence[Batch]) -> list[Answer]:
@@ -35,40 +43,62 @@ def run_merged(run: Run, batches: Sequence[Batch]) -> list[Answer]:
     return [[next(traces) for _ in batch] for batch in batches]
 
 
-def answer_of(run: Callable[..., list[Trace]], *arguments: Batch) -> Answer:
-    """What a call returns, or the exception that it raises."""
+def answer_of(run: Run, batch: Batch) -> Answer:
+    """The traces of a batch, or the exception that it raises."""
     try:
-        return run(*arguments)
+        return run(batch)
     except Exception as error:
         return error
 
 
 class Deferred(BatchQueue):
-    """Runs batches when the first of them is collected: those submitted until then as one, up to `max_workloads`.
+    """Answers batches in order of submission.
 
-    A KeyboardInterrupt discards the batches that run.
+    They run when the first of them is collected, with those submitted until then: up to `max_workloads` as one. A
+    KeyboardInterrupt discards the batches that run.
     """
 
     def __init__(self, run: Run, max_workloads: int = MERGED_WORKLOADS) -> None:
         self._run, self._max_workloads = run, max_workloads
-        self._waiting: deque[Batch] = deque()
-        self._answers: deque[Answer] = deque()
+        self._numbers = count()
+        self._waiting: deque[tuple[int, Batch]] = deque()
+        self._answers: deque[tuple[int, Answer]] = deque()
 
-    def submit(self, batch: Batch) -> None:
+    def submit(self, batch: Batch) -> int:
         """Hold a batch until `collect` needs traces."""
-        self._waiting.append(batch)
+        number = next(self._numbers)
+        self._waiting.append((number, batch))
+        return number
 
-    def collect(self) -> list[Trace]:
-        """The next traces. Raises what their batch raised."""
+    def collect(self) -> tuple[int, Answer]:
+        """The answer of the first batch that was not collected."""
         if not self._answers:
-            batches = [self._waiting.popleft()]
-            while self._waiting and sum(map(len, (*batches, self._waiting[0]))) <= self._max_workloads:
-                batches.append(self._waiting.popleft())
-            self._answers.extend(run_merged(self._run, batches))
-        answer = self._answers.popleft()
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+            group = [self._waiting.popleft()]
+            while self._waiting and sum(len(batch) for _, batch in (*group, self._waiting[0])) <= self._max_workloads:
+                group.append(self._waiting.popleft())
+            answers = run_merged(self._run, [batch for _, batch in group])
+            self._answers.extend((number, answer) for (number, _), answer in zip(group, answers, strict=True))
+        return self._answers.popleft()
+
+
+class Sorted(BatchQueue):
+    """Runs each batch by itself, of those that wait the one with the least `key` first."""
+
+    def __init__(self, run: Run, key: Callable[[Batch], tuple[int, ...]]) -> None:
+        self._run, self._key = run, key
+        self._numbers = count()
+        self._waiting: dict[int, Batch] = {}
+
+    def submit(self, batch: Batch) -> int:
+        """Hold a batch until `collect` chooses it."""
+        number = next(self._numbers)
+        self._waiting[number] = batch
+        return number
+
+    def collect(self) -> tuple[int, Answer]:
+        """The next batch and its answer."""
+        number = min(self._waiting, key=lambda each: self._key(self._waiting[each]))
+        return number, answer_of(self._run, self._waiting.pop(number))
 
 
 class Observed(BatchQueue):
@@ -77,20 +107,16 @@ class Observed(BatchQueue):
     def __init__(self, queue: BatchQueue, observe: Callable[[Batch, Answer], None]) -> None:
         self._queue = queue
         self._observe = observe
-        self._batches: deque[Batch] = deque()
+        self._batches: dict[int, Batch] = {}
 
-    def submit(self, batch: Batch) -> None:
+    def submit(self, batch: Batch) -> int:
         """Add a batch to the other queue."""
-        self._queue.submit(batch)
-        self._batches.append(batch)
+        number = self._queue.submit(batch)
+        self._batches[number] = batch
+        return number
 
-    def collect(self) -> list[Trace]:
-        """The next traces of the other queue, which are observed. Raises what it raises."""
-        batch = self._batches.popleft()
-        try:
-            traces = self._queue.collect()
-        except Exception as error:
-            self._observe(batch, error)
-            raise
-        self._observe(batch, traces)
-        return traces
+    def collect(self) -> tuple[int, Answer]:
+        """The next answer of the other queue, which is observed."""
+        number, answer = self._queue.collect()
+        self._observe(self._batches.pop(number), answer)
+        return number, answer

@@ -1,6 +1,5 @@
 """Run interdependent experiments on a device, with one batch of each in flight."""
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -58,8 +57,8 @@ class Drive:
     """The state of some experiments on a device.
 
     Of those that can start, up to `MAX_RUNNING` at a time, the one that begins the longest chain of others goes first
-    (list scheduling by critical path: Graham 1969). Scheduling depends only on the traces, not on timing: a recording
-    replays in the order in which it was made.
+    (list scheduling by critical path: Graham 1969). Scheduling depends on the traces and on the order of the answers: a
+    recording, which answers in the order in which it was made, replays exactly.
 
     Attributes:
         queue: the batch queue of the device.
@@ -67,7 +66,7 @@ class Drive:
         progress: called with the number of ended experiments, their total, and the names of those that run.
         outcomes, failed: outcomes of those that ended, or why there is none.
         failures: experiments that failed themselves, not for want of another.
-        running: experiments with a batch in flight, in the order of submission.
+        running: experiments with a batch in flight, by its number, in the order of submission.
         check_limits: called before traces are awaited; what it raises ends the run.
 
     """
@@ -79,7 +78,7 @@ class Drive:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
-    running: deque[_Running] = field(default_factory=deque)
+    running: dict[int, _Running] = field(default_factory=dict)
     workloads: int = 0
     contexts: list[Context] = field(default_factory=list)
     skipped: set[str] = field(default_factory=set)
@@ -95,7 +94,7 @@ class Drive:
                 self.skipped.add(name)
 
     def run(self) -> None:
-        """Start every experiment whose needs are known; collect the oldest batch; repeat until none is left."""
+        """Start every experiment whose needs are known; collect a batch; repeat until none is left."""
         waiting = {name: each for name, each in self.experiments.items() if name not in self.skipped}
         ended_count = -1
         while waiting or self.running:
@@ -122,7 +121,7 @@ class Drive:
     def conclude(self) -> None:
         """After an interrupt: end the running experiments with the traces they have, then those that follow from it."""
         self.progress = lambda *_: None  # it may raise KeyboardInterrupt again
-        for each in self.running:
+        for each in self.running.values():
             self._stop_early(each)
         for experiment in self.experiments.values():  # needs come first
             if not experiment.after_interrupt or experiment.name in self._ended():
@@ -175,37 +174,36 @@ class Drive:
 
     def _submit(self, each: _Running) -> None:
         try:
-            self.queue.submit(each.batch)
+            number = self.queue.submit(each.batch)
         except Exception as error:
             self._fail_or_conclude(each, _describe(error))
         else:
-            self.running.append(each)
+            self.running[number] = each
 
     def _collect(self) -> None:
-        """Collect the oldest batch, send its traces to its experiment, and submit the next batch of that experiment."""
+        """Collect a batch, send its traces to its experiment, and submit the next batch of that experiment."""
         self.check_limits()
-        self._report(", ".join(each.experiment.name for each in self.running))
-        each = self.running[0]  # stays there until it has its traces: `conclude` finds it after an interrupt
+        self._report(", ".join(each.experiment.name for each in self.running.values()))
+        number, answer = self.queue.collect()
+        each = self.running[number]  # stays there until it has its traces: `conclude` finds it after an interrupt
         has_next_batch = False
-        try:
-            traces = self.queue.collect()
-        except NotRecorded as error:  # newer than the recording, or left out of it: no failure
+        if isinstance(answer, NotRecorded):  # newer than the recording, or left out of it: no failure
             self._stop_early(each)
             if each.experiment.name not in self.outcomes:
-                self.failed.setdefault(each.experiment.name, _describe(error))
-        except Exception as error:
-            self._fail_or_conclude(each, _describe(error))
+                self.failed.setdefault(each.experiment.name, _describe(answer))
+        elif isinstance(answer, Exception):
+            self._fail_or_conclude(each, _describe(answer))
         else:
-            self._count(traces)
-            has_next_batch = self._advance(each, traces)
-        self.running.popleft()
+            self._count(answer)
+            has_next_batch = self._advance(each, answer)
+        del self.running[number]
         if has_next_batch:
             self._submit(each)
 
     def _count(self, traces: Sequence[Trace]) -> None:
         self.workloads += len(traces)
         contexts = [trace.context for trace in traces]
-        if any(each.experiment.changes_clock for each in self.running):
+        if any(each.experiment.changes_clock for each in self.running.values()):
             contexts = [replace(context, clock_hz=None) for context in contexts]
         self.contexts += contexts
 

@@ -32,6 +32,7 @@ from gpudissect.device.cuda.pipeline import Pipeline, Runner, Task
 from gpudissect.device.cuda.precompile import Precompiler, codes_of, survey_codes
 from gpudissect.device.cuda.stream.backends import BACKENDS
 from gpudissect.device.cuda.stream.runner import StreamRunner
+from gpudissect.device.queue import traces_of
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.trace import OTHER_PROCESSES, Trace
@@ -128,7 +129,7 @@ class CudaGpu(Device):
         """Run a batch; one trace a workload, in its order. Raises `DeviceError`, always after a kernel that crashed."""
         queue = self.queue()
         queue.submit(batch)
-        return queue.collect()
+        return traces_of(queue.collect()[1])
 
     def queue(self) -> Pipeline:
         """A new batch queue, in which the GPU runs a batch while the host prepares the next; one at a time."""

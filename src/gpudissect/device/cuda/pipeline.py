@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from gpudissect.device.cuda.compile import Code
 from gpudissect.device.cuda.memory import Slots
-from gpudissect.device.queue import MERGED_WORKLOADS, Batch, BatchQueue
+from gpudissect.device.queue import MERGED_WORKLOADS, Answer, Batch, BatchQueue
 from gpudissect.trace import Trace
 from gpudissect.workload import Workload
 
@@ -77,7 +77,9 @@ class TaskDevice(Protocol):
 class _Ticket:
     """A batch in flight. It is planned together with others at first, and alone if any task of it failed."""
 
+    number: int
     batch: Batch
+    is_planned: bool = False
     is_alone: bool = False
     error: Exception | None = None
     traces: dict[int, Trace] = field(default_factory=dict)
@@ -85,7 +87,7 @@ class _Ticket:
 
     @property
     def has_ended(self) -> bool:
-        return self.error is not None or len(self.traces) == len(self.batch)
+        return self.error is not None or (self.is_planned and len(self.traces) == len(self.batch))
 
 
 @dataclass(eq=False)
@@ -113,7 +115,7 @@ class _Part:
 class Pipeline(BatchQueue):
     """Batches on a device. If a task fails, each of its batches runs again alone; others go on, unless the GPU is lost.
 
-    A KeyboardInterrupt discards the batches that run.
+    Batches are answered as they end, in any order. A KeyboardInterrupt discards the batches that run.
     """
 
     def __init__(self, device: TaskDevice) -> None:
@@ -123,21 +125,21 @@ class Pipeline(BatchQueue):
         self._waiting: deque[_Ticket] = deque()  # not yet planned
         self._parts: dict[Runner, deque[_Part]] = {}  # not yet queued
         self._in_flight: deque[_Part] = deque()
-        self._numbers = count()
+        self._ticket_numbers, self._part_numbers = count(), count()
         self._keeper: _Ticket | None = None  # while it has tasks in place, no others may start
 
-    def submit(self, batch: Batch) -> None:
-        """Add a batch; it may run together with others."""
-        ticket = _Ticket(batch)
+    def submit(self, batch: Batch) -> int:
+        """Add a batch; it may run together with others. Returns its number."""
+        ticket = _Ticket(next(self._ticket_numbers), batch)
         self._tickets.append(ticket)
         self._waiting.append(ticket)
+        return ticket.number
 
-    def collect(self) -> list[Trace]:
-        """The traces of the first batch that has not been collected. Raises what the device raised for it."""
-        ticket = self._tickets[0]
+    def collect(self) -> tuple[int, Answer]:
+        """Wait until a batch has ended; its number and its answer."""
         try:
             self._device.activate()
-            while ticket in self._waiting or not ticket.has_ended:
+            while not any(each.has_ended for each in self._tickets):
                 self._step()
         except Exception as error:  # not of a task: every batch is answered with it
             for each in self._tickets:
@@ -148,10 +150,11 @@ class Pipeline(BatchQueue):
             self._tickets = deque(each for each in self._tickets if each in self._waiting)
             self._discard()
             raise
-        self._tickets.popleft()
+        ticket = next(each for each in self._tickets if each.has_ended)
+        self._tickets.remove(ticket)
         if ticket.error is not None:
-            raise ticket.error
-        return [ticket.traces[index] for index in range(len(ticket.batch))]
+            return ticket.number, ticket.error
+        return ticket.number, [ticket.traces[index] for index in range(len(ticket.batch))]
 
     def _discard(self) -> None:
         """Forget all tasks; the device is drained before the next one."""
@@ -201,8 +204,12 @@ class Pipeline(BatchQueue):
         except Exception as error:
             self._fail(group, error)
         else:
+            for ticket in group:
+                ticket.is_planned = True
             for task in tasks:
-                part = _Part(next(self._numbers), task, [owners[index] for index in task.indices], group[0].is_alone)
+                part = _Part(
+                    next(self._part_numbers), task, [owners[index] for index in task.indices], group[0].is_alone
+                )
                 self._parts.setdefault(task.runner, deque()).append(part)
                 if part.keeper is not None:
                     part.keeper.in_place += 1
@@ -244,5 +251,5 @@ class Pipeline(BatchQueue):
             if ticket.is_alone:
                 ticket.error = error
             else:
-                ticket.is_alone, ticket.traces = True, {}
+                ticket.is_planned, ticket.is_alone, ticket.traces = False, True, {}
                 self._waiting.appendleft(ticket)

@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 import gpudissect
 from gpudissect import errors
 from gpudissect.device.base import Device
-from gpudissect.device.queue import Answer, Batch, BatchQueue, Deferred, Observed
+from gpudissect.device.queue import Answer, Batch, BatchQueue, Observed, Sorted
 from gpudissect.device.recording import codec
 from gpudissect.device.recording.codec import Data, Entry
 from gpudissect.device.recording.format import Recording, Writer, read
@@ -160,11 +160,13 @@ class RecordedGpu(Device):
         self._content = content
         self._contexts: list[Context] = []
         self._traces: dict[str, list[tuple[Entry, Data]]] = defaultdict(list)
+        self._places: dict[str, list[int]] = defaultdict(list)  # numbers of their entries
         self._errors: dict[tuple[str, int], GpudissectError] = {}
+        self._error_places: dict[tuple[str, int], int] = {}
         self._trace_runs: Counter[str] = Counter()
         self._batch_runs: Counter[str] = Counter()
-        for entry, data in content.entries:
-            self._add(entry, data)
+        for number, (entry, data) in enumerate(content.entries):
+            self._add(number, entry, data)
         device = content.header.get("device")
         if isinstance(device, dict):
             device = current_names(device, WIRE_FIELDS["DeviceInfo"])
@@ -213,12 +215,23 @@ class RecordedGpu(Device):
         return traces
 
     def queue(self) -> BatchQueue:
-        """A queue that answers each batch by itself: errors were recorded by batch."""
-        return Deferred(self.run, 0)
+        """A queue that answers batches in the order in which they were recorded."""
+        return Sorted(self.run, self._place)
 
-    def _add(self, entry: Entry, data: Data) -> None:
+    def _place(self, batch: Batch) -> tuple[int, ...]:
+        """Numbers of the entries that answer the first and the last workload of a batch; none if it lacks one."""
+        if self._errors:
+            key = _batch_key([digest(workload) for workload in batch])
+            if (key, self._batch_runs[key]) in self._errors:
+                return (self._error_places[key, self._batch_runs[key]],)
+        names = [digest(workload) for workload in (*batch[:1], *batch[-1:])]
+        places = [self._places.get(name, [])[self._trace_runs[name] :] for name in names]
+        return tuple(next_ones[0] for next_ones in places) if all(places) else ()
+
+    def _add(self, number: int, entry: Entry, data: Data) -> None:
         if "trace" in entry:
             self._traces[str(entry["trace"])].append((entry, data))
+            self._places[str(entry["trace"])].append(number)
         elif "context" in entry:
             context = _validate(_CONTEXT, entry["context"], f"recording {self._folder}: a context")
             if context.clock_hz is not None and not MIN_CLOCK_HZ <= context.clock_hz <= MAX_CLOCK_HZ:
@@ -230,6 +243,7 @@ class RecordedGpu(Device):
             if not (isinstance(kind, type) and issubclass(kind, GpudissectError) and isinstance(run, int)):
                 raise RecordingError(f"recording {self._folder}: it holds an unknown error {entry['error']!r:.60}")
             self._errors[str(entry.get("batch")), run] = kind(str(entry.get("message")))
+            self._error_places[str(entry.get("batch")), run] = number
 
     def _check_numbers(self, info: DeviceInfo) -> None:
         """Raise `RecordingError` for numbers that no device has: they would overflow in what follows from them."""
