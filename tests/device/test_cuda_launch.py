@@ -29,7 +29,7 @@ def timer(monkeypatch):
 @pytest.mark.parametrize("method", list(LaunchMethod))
 def test_the_host_times_runs_after_a_warm_up(method):
     driver = FakeDriver()
-    (trace,) = run_tasks(launch_runner(driver), [Launch(method=method, kernels=3, runs=20)])
+    (trace,) = run_tasks(launch_runner(driver), [[Launch(method=method, kernels=3, runs=20)]])
     assert trace.nanoseconds.tolist() == [10] * 20, "from before the first call until the end is known"
     assert trace.context.notes == {"host_clock": "CLOCK_MONOTONIC"}
     calls = CALLS[method] * (3 if method is LaunchMethod.STREAM else 1)
@@ -40,7 +40,7 @@ def test_the_host_times_runs_after_a_warm_up(method):
 
 def test_a_graph_is_in_memory_before_it_starts():
     driver = FakeDriver()
-    run_tasks(launch_runner(driver), [Launch(method=LaunchMethod.GRAPH, kernels=2, runs=8)])
+    run_tasks(launch_runner(driver), [[Launch(method=LaunchMethod.GRAPH, kernels=2, runs=8)]])
     calls = [call for call, stream in driver.log[len(OPENED) :] if stream == CONTEXT_STREAM]
     assert calls == ["capture", "launch", "launch", "captured", "graph", "upload", "wait"]
     assert driver.graphs == 0, "destroyed at the end"
@@ -50,7 +50,7 @@ def test_a_graph_is_in_memory_before_it_starts():
 def test_the_gpu_times_runs_that_are_queued(method):
     """A kernel that holds the GPU, a mark, the kernels, another mark; the first run of a graph does not count."""
     driver = FakeDriver()
-    (trace,) = run_tasks(launch_runner(driver), [Launch(method=method, kernels=3, runs=2, clock=Clock.GPU)])
+    (trace,) = run_tasks(launch_runner(driver), [[Launch(method=method, kernels=3, runs=2, clock=Clock.GPU)]])
     assert trace.nanoseconds.tolist() == [1500, 1500] and driver.graphs == 0
     assert trace.context.notes == {"gpu_clock": "globaltimer"}
     calls = CALLS[method] * (5 if method is LaunchMethod.STREAM else 1)
@@ -65,7 +65,9 @@ def test_more_kernels_hold_the_gpu_longer():
     held = []
     for kernels in (1, 101):
         driver = FakeDriver()
-        run_tasks(launch_runner(driver), [Launch(method=LaunchMethod.STREAM, kernels=kernels, runs=1, clock=Clock.GPU)])
+        run_tasks(
+            launch_runner(driver), [[Launch(method=LaunchMethod.STREAM, kernels=kernels, runs=1, clock=Clock.GPU)]]
+        )
         held.append(min(driver.arguments)[0])
     assert held[0] >= 100_000 and held[1] - held[0] >= 100 * 10_000
 
@@ -75,7 +77,7 @@ def test_a_host_too_slow_to_queue_kernels(monkeypatch):
     monkeypatch.setattr(TIMER, lambda: next(ticks))
     driver = FakeDriver()
     with pytest.raises(KernelFailed, match="too slow to queue 3 kernels"):
-        run_tasks(launch_runner(driver), [Launch(method=LaunchMethod.STREAM, kernels=3, runs=1, clock=Clock.GPU)])
+        run_tasks(launch_runner(driver), [[Launch(method=LaunchMethod.STREAM, kernels=3, runs=1, clock=Clock.GPU)]])
     held = [ns for (ns,) in driver.arguments if ns < 1 << 40]
     assert held == sorted(held) and len(set(held)) == 4, "longer each time"
 
@@ -84,7 +86,7 @@ def test_the_stream_is_destroyed_and_created_again():
     driver = FakeDriver()
     runner = launch_runner(driver)
     for _ in range(2):
-        run_tasks(runner, [Launch(method=LaunchMethod.STREAM, runs=1)])
+        run_tasks(runner, [[Launch(method=LaunchMethod.STREAM, runs=1)]])
         assert driver.streams == 1
         runner.release()
         runner.release()
@@ -100,7 +102,7 @@ def test_errors_leave_nothing_behind(clock, fail, interrupts):
     driver = FakeDriver(fail, interrupts=interrupts)
     runner = launch_runner(driver)
     with pytest.raises(KeyboardInterrupt if interrupts else KernelFailed):
-        run_tasks(runner, [Launch(method=LaunchMethod.GRAPH, kernels=3, runs=5, clock=clock)])
+        run_tasks(runner, [[Launch(method=LaunchMethod.GRAPH, kernels=3, runs=5, clock=clock)]])
     runner.release()
     assert driver.graphs == driver.streams == 0
 
@@ -109,7 +111,7 @@ def test_errors_leave_nothing_behind(clock, fail, interrupts):
 def test_an_error_while_a_graph_is_captured(interrupts):
     driver = FakeDriver("launch", times=4, interrupts=interrupts)
     with pytest.raises(KeyboardInterrupt if interrupts else KernelFailed):
-        run_tasks(launch_runner(driver), [Launch(method=LaunchMethod.GRAPH, kernels=3, runs=5)])
+        run_tasks(launch_runner(driver), [[Launch(method=LaunchMethod.GRAPH, kernels=3, runs=5)]])
     assert driver.graphs == 0 and driver.streams_of("captured") == [CONTEXT_STREAM]
 
 

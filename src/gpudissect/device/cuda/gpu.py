@@ -22,7 +22,7 @@ from gpudissect.device.cuda.info import (
     provenance,
     shared_bytes_beside_l1,
 )
-from gpudissect.device.cuda.launch import LaunchRunner
+from gpudissect.device.cuda.launch import LAUNCHES, LaunchRunner
 from gpudissect.device.cuda.layout import CODE_BYTES, CONSTANT_BANK_BYTES
 from gpudissect.device.cuda.links import MAX_PEER_BYTES, Arenas, host_limit
 from gpudissect.device.cuda.memory import Arena
@@ -154,6 +154,7 @@ class CudaGpu(Device):
         self._precompiler.start(chain.from_iterable(codes))
         tasks: list[Task] = []
         mixes: dict[int, Mix] = {}
+        launches: dict[int, Launch] = {}
         chases: list[int] = []
         for index, workload in enumerate(workloads):
             match workload:
@@ -162,12 +163,14 @@ class CudaGpu(Device):
                 case Mix() if self._info.instructions:
                     mixes[index] = workload
                 case Launch() if self._info.launch_methods:
-                    tasks.append(Task(self._launches, workload, (index,), codes[index]))
+                    launches[index] = workload
                 case _:  # or what the plan of chases refuses
                     chases.append(index)
         for part in self._mixes.split(mixes):
             needed = tuple(chain.from_iterable(codes[index] for index in part))
             tasks.append(Task(self._mixes, [*part.values()], (*part,), needed))
+        if launches:
+            tasks.append(Task(self._launches, [*launches.values()], (*launches,), (LAUNCHES,)))
         for launch in plan_launches([workloads[index] for index in chases], self._limits):
             indices = tuple(chases[number] for number in launch.indices)
             tasks.append(Task(self._chases, launch, indices, codes[indices[0]], launch.first.alone))

@@ -31,9 +31,9 @@ Call = tuple[Any, tuple[int, ...]]  # a kernel and its arguments of 64 bits
 
 
 class _Ran(NamedTuple):
-    """A launch that has run, without memory of its own."""
+    """Launches that have run, without memory of their own."""
 
-    trace: Trace
+    traces: list[Trace]
     memory: None
 
 
@@ -52,8 +52,8 @@ class LaunchRunner:
 
     at_once = 1
 
-    def queue(self, launch: Launch) -> _Ran:
-        """Run a launch, once all that was queued before has ended. Raises `KernelFailed`, and `OutOfMemory`."""
+    def queue(self, launches: Sequence[Launch]) -> _Ran:
+        """Run launches, once all that was queued before has ended. Raises `KernelFailed`, and `OutOfMemory`."""
         self.context.wait(_QUEUED_TIMEOUT_S)
         self.context.wait_until_cleared()
         if self._stream is None:
@@ -61,21 +61,24 @@ class LaunchRunner:
             for stream in (self.context.stream.handle, self._stream):  # both are used before anything is timed
                 self._launch([(self._function("empty"), ())], stream)
                 self.context.wait(_TIMEOUT_S, stream)
-        times = self._time_by_host(launch) if launch.clock is Clock.HOST else self._time_by_gpu(launch)
-        clock = {Clock.HOST: "CLOCK_MONOTONIC", Clock.GPU: "globaltimer"}[launch.clock]
-        context = Context(device=self.context.device.name, notes={f"{launch.clock}_clock": clock})
         with self.slots.taken() as memory:
-            return _Ran(Trace(workload=digest(launch), arrays={"nanoseconds": times}, context=context), memory)
+            return _Ran([*map(self._run, launches)], memory)
 
     def finish(self, ran: _Ran) -> list[Trace]:
-        """The trace of a launch."""
-        return [ran.trace]
+        """The traces."""
+        return ran.traces
 
     def release(self) -> None:
         """Destroy the stream."""
         if self._stream is not None:
             self.context.driver.cuStreamDestroy(self._stream)
         self._stream = None
+
+    def _run(self, launch: Launch) -> Trace:
+        times = self._time_by_host(launch) if launch.clock is Clock.HOST else self._time_by_gpu(launch)
+        clock = {Clock.HOST: "CLOCK_MONOTONIC", Clock.GPU: "globaltimer"}[launch.clock]
+        context = Context(device=self.context.device.name, notes={f"{launch.clock}_clock": clock})
+        return Trace(workload=digest(launch), arrays={"nanoseconds": times}, context=context)
 
     def _time_by_host(self, launch: Launch) -> NDArray[np.int64]:
         """Nanoseconds of every run, from before the first call until the end of the last kernel is known."""

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import takewhile
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -61,16 +62,25 @@ def place(sizes: Iterable[int]) -> tuple[Sequence[int], int]:
     return _place(tuple(sizes))
 
 
+def count_fitting(sizes: Iterable[int], limit: int) -> int:
+    """How many of the first of these sizes `place` puts into `limit` bytes."""
+    return sum(1 for _ in takewhile(lambda region: region[1] <= limit, _regions(sizes)))
+
+
 @lru_cache(maxsize=64)  # planning and running a launch ask for the same sizes
 def _place(sizes: tuple[int, ...]) -> tuple[Sequence[int], int]:
-    offsets: list[int] = []
+    regions = [*_regions(sizes)]
+    return tuple(start for start, _ in regions), regions[-1][1] if regions else 0
+
+
+def _regions(sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Start and end of the region of each size."""
     end = 0
     for size in sizes:
         alignment = min(max(MIN_ALIGNMENT, 1 << (max(size, 1) - 1).bit_length()), MAX_ALIGNMENT)
         start = -(-end // alignment) * alignment
-        offsets.append(start)
         end = start + -(-max(size, 1) // MIN_ALIGNMENT) * MIN_ALIGNMENT
-    return tuple(offsets), end
+        yield start, end
 
 
 class Arena:
@@ -142,8 +152,8 @@ class HostBuffer:
         return self._address
 
     def content(self, address: int, size: int) -> NDArray[np.uint8]:
-        """A copy of `size` bytes."""
-        return self._allocator.host_bytes(address, size).copy()
+        """A view of `size` bytes, for as long as the memory is used for nothing else."""
+        return self._allocator.host_bytes(address, size)
 
     def release(self) -> None:
         """Free the memory."""

@@ -17,7 +17,7 @@ from gpudissect.device.cuda.layout import (
     UNCHAINED,
     ChainKind,
 )
-from gpudissect.device.cuda.memory import place
+from gpudissect.device.cuda.memory import count_fitting, place
 from gpudissect.errors import DeviceError, OutOfMemory, UnsupportedWorkload
 from gpudissect.units import WARP_SIZE, format_bytes
 from gpudissect.workload import Chase, Explicit, Order, Path, Sequential, Shuffled, Stream, Timing, Workload
@@ -181,8 +181,8 @@ def _split(group: list[tuple[int, Chase]], device: DeviceLimits) -> list[ChaseLa
     while group:
         count = min(len(group), device.sm_count)
         sizes = [Chain(path, chase.order).size for _, chase in group[:count]]
-        while count > 1 and not no_arena and place(sizes[:count])[1] > device.spans[path]:
-            count -= 1
+        if not no_arena:
+            count = max(1, count_fitting(sizes, device.spans[path]))
         shifts = _bank_shifts([chase for _, chase in group[:count]]) if path is Path.CONSTANT else [0] * count
         count = len(shifts)
         launches.append(_launch(group[:count], shifts, device))

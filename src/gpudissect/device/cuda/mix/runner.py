@@ -338,6 +338,8 @@ def _wrong_shares(mix: Mix, grid: Grid, sm: Array, first: int) -> str | None:
 
 def _all_at_once(begin: Array, end: Array, sm: Array) -> bool:
     """Whether on each SM there was a moment at which all of these warps ran."""
+    if not begin.size or begin.max() < end.min():  # then it holds for each SM
+        return True
     last_begin, first_end = np.zeros(_MAX_SMS, np.int64), np.full(_MAX_SMS, _NEVER)
     np.maximum.at(last_begin, sm, begin)
     np.minimum.at(first_end, sm, end)
@@ -346,6 +348,8 @@ def _all_at_once(begin: Array, end: Array, sm: Array) -> bool:
 
 def _blocks(mix: Mix, ran: NDArray[np.bool_]) -> Array:
     """Numbers of the blocks of the warps that ran, without gaps."""
+    if ran.all():
+        return np.arange(ran.size) // (mix.block_size // WARP_SIZE)
     blocks = np.flatnonzero(ran) * WARP_SIZE // mix.block_size
     return np.concatenate([[0], np.cumsum(blocks[1:] > blocks[:-1])])
 
