@@ -26,7 +26,7 @@ OTHER_PROCESSES = "other_processes"  # note of a context: how many use the GPU t
 def _rebuild(record: object) -> tuple[type, tuple[object, ...]]:
     """How to make a record again, for pickle: read-only mappings as dicts."""
     values = (getattr(record, field.name) for field in fields(record))  # type: ignore[arg-type]
-    return type(record), tuple(dict(each) if isinstance(each, Mapping) else each for each in values)
+    return type(record), tuple(dict(each) if isinstance(each, MappingProxyType) else each for each in values)
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,11 @@ class _Arrays(Mapping[str, Array]):
     def completed(self, planned: Mapping[str, Planned]) -> _Arrays:
         """These after planned ones."""
         return self._of({**planned, **self._held})
+
+    def __reduce__(self) -> tuple[Callable[..., _Arrays], tuple[object, ...]]:
+        return self._of, (
+            {name: self[name] if isinstance(each, Planned) else each for name, each in self._held.items()},
+        )
 
     @classmethod
     def _of(cls, held: dict[str, Array | Planned]) -> _Arrays:
