@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from gpudissect.estimate import Status
 from gpudissect.measure.plan import Bench
 from gpudissect.measure.tlb import plan_sets
 from gpudissect.measure.tlb.infer_miss_penalty import MissCosts, MissPenalty, TlbLevel
 from gpudissect.measure.tlb.page_accesses import PageAccesses, Undecided
-from gpudissect.measure.tlb.plan_sets import _SetSearch
+from gpudissect.measure.tlb.plan_sets import _Conflict, _SetSearch, tlb_of, tlb_sets_plan
 from tests.measure.tlb.test_plan_entries_and_page_size import gpu, tlb
 
 PAGE = 2 << 20
@@ -33,11 +34,8 @@ def test_a_page_that_conflicts_with_no_other_shows_no_set(monkeypatch):
     level = TlbLevel(MissPenalty(60.0, 40.0), MissCosts((), (), ()), PAGE, 300, ())
     device = gpu([tlb(300, PAGE)])
     search = _SetSearch(level, Bench(device.info))
-    monkeypatch.setattr(search, "_fit", lambda chains: answer([False]))
-    monkeypatch.setattr(search, "_needed", lambda pages: answer([7]))
-    monkeypatch.setattr(search.accesses, "max_resident", lambda *_: answer(250))
     with pytest.raises(Undecided, match="without page 7"):
-        answered(device, search.one_set(0))
+        answered(device, search.ways(_Conflict(np.arange(251), [7], is_exact=True)))
 
 
 @pytest.mark.parametrize(("pages", "ways"), [(1160, 16), (1160, 64), (300, 100), (280, 150), (200, 80)])
@@ -65,8 +63,24 @@ def test_pages_most_of_which_are_needed_show_no_set(monkeypatch):
 
     monkeypatch.setattr(search, "_fit", fit)
     with pytest.raises(Undecided, match="no single set"):
-        answered(None, search._needed(pages))
+        answered(None, search._narrowed(pages))
     assert sizes == [64, 16]
+
+
+def test_pages_are_tried_one_by_one_only_if_both_conflicts_seem_to_be_of_one_set(monkeypatch):
+    level = TlbLevel(MissPenalty(60.0, 40.0), MissCosts((), (), ()), PAGE, 2048, ())
+    tried = []
+
+    def conflict(search, attempt):
+        if attempt == 1:
+            raise Undecided("no single set")
+        return answer(_Conflict(np.arange(9), [1, 2], is_exact=False))
+
+    monkeypatch.setattr(_SetSearch, "conflict", conflict)
+    monkeypatch.setattr(_SetSearch, "ways", lambda *_: tried.append(1))
+    known = {tlb_of("tlb_l2"): level}
+    outcome, _ = answered(None, tlb_sets_plan("tlb_l2", Bench(gpu([tlb(300, PAGE)]).info), known))
+    assert not tried and {each.status for each in outcome.estimates[:3]} == {Status.AMBIGUOUS}
 
 
 def test_new_pages_are_measured_in_the_same_round_as_their_chain():

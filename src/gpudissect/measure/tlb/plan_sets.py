@@ -63,8 +63,10 @@ def tlb_sets_plan(element: str, bench: Bench, known: Known) -> Plan:
         if level.entries <= MAX_ENTRIES:
             sets = yield from search.all_sets()
             return Outcome(_estimates(element, sets, level), sets)
-        ways = yield from search.one_set(0)
-        again = yield from search.one_set(1)
+        first = yield from search.conflict(0)
+        second = yield from search.conflict(1)  # before pages are tried one by one, which takes longest
+        ways = yield from search.ways(first)
+        again = yield from search.ways(second)
     except Undecided as undecided:
         unknown = without(Status.AMBIGUOUS, element, str(undecided), *ATTRIBUTES)
         return Outcome((*unknown, *_doubtful(element, level)))
@@ -72,6 +74,15 @@ def tlb_sets_plan(element: str, bench: Bench, known: Known) -> Plan:
         reason = f"scattered pages conflict as in a set of {ways} ways, others as in one of {again}"
         return Outcome(without(Status.AMBIGUOUS, element, reason, *ATTRIBUTES))
     return Outcome(_estimates_of_one(element, ways, level, search.evidence))
+
+
+@dataclass(frozen=True)
+class _Conflict:
+    """Pages that do not fit, but would without any one of certain `candidates`, or of all if `is_exact`."""
+
+    pages: Pages
+    candidates: list[int]
+    is_exact: bool
 
 
 class _SetSearch:
@@ -101,7 +112,8 @@ class _SetSearch:
                 if number is not None:
                     set_of[extra] = number
                     continue
-                members = yield from self._needed(np.array([*resident, extra]))
+                conflict = yield from self._narrowed(np.array([*resident, extra]))
+                members = yield from self._needed(conflict)
                 others = frozenset(members) - {extra}
                 if not others:
                     raise Undecided(f"page {extra} alone does not fit")
@@ -137,21 +149,26 @@ class _SetSearch:
         fits = np.array((yield from self._fit(chains)) if chains else [], dtype=bool).reshape(len(pages), len(sets))
         return {page: int(np.argmax(row)) if row.sum() == 1 else None for page, row in zip(pages, fits, strict=True)}
 
-    def one_set(self, attempt: int) -> Ask[int]:
-        """Ways of the first set to overflow as more and more pages scattered over memory are added."""
+    def conflict(self, attempt: int) -> Ask[_Conflict]:
+        """The first set to overflow as more and more pages scattered over memory are added."""
         pages = self.bench.rng("pages of a set", self.level.page_size, attempt).permutation(self.pages)
         if (yield from self._fit([pages])) == [True]:
             raise Undecided(f"all {pages.size} pages of memory fit")
         fitting = yield from self.accesses.max_resident(pages, self.level.miss.threshold, 0)
-        needed = yield from self._needed(pages[: fitting + 1])
+        return (yield from self._narrowed(pages[: fitting + 1]))
+
+    def ways(self, conflict: _Conflict) -> Ask[int]:
+        """Ways of the set that overflows."""
+        needed = yield from self._needed(conflict)
         if not (ways := len(needed) - 1):
             raise Undecided(f"the pages fit only without page {needed[0]}, and no other page conflicts with it")
+        fitting = conflict.pages.size - 1
         if probability_to_fit(fitting, max(1, self.level.entries // ways), ways) < MIN_PROBABILITY:
             raise Undecided(f"{fitting} scattered pages fit, which sets of {ways} ways would not hold")
         return ways
 
-    def _needed(self, pages: Pages) -> Ask[list[int]]:
-        """The pages without any one of which the others fit: by groups, then one by one."""
+    def _narrowed(self, pages: Pages) -> Ask[_Conflict]:
+        """Find the pages without any one of which the others fit, by groups; test some of them one by one."""
         groups = np.array_split(self.bench.rng("groups of pages", pages.size).permutation(pages), GROUPS)
         groups = [group for group in groups if group.size]
         fits = yield from self._fit([np.setdiff1d(pages, group) for group in groups])
@@ -159,19 +176,26 @@ class _SetSearch:
         if not candidates:
             raise Undecided(f"{pages.size} pages do not fit whichever group of them is left out")
         if len(candidates) == sum(fits):
-            return sorted(candidates)
+            return _Conflict(pages, candidates, is_exact=True)
         if all(fits) or len(candidates) > MAX_CANDIDATES:
             size = min(SAMPLE, len(candidates))
             sample = self.bench.rng("any page", pages.size).choice(candidates, size=size, replace=False)
             needed = yield from self._fit([np.setdiff1d(pages, [page]) for page in sample])
             if all(fits) and all(needed):
-                return sorted(pages.tolist())  # all are in one set
+                return _Conflict(pages, pages.tolist(), is_exact=True)  # all are in one set
             if all(fits) or np.mean(needed) > max_needed_share(sum(fits), len(groups), len(candidates)):
                 what = f"any 1/{len(groups)}" if all(fits) else f"each of {sum(needed)} of {size} sampled pages"
                 raise Undecided(
                     f"removing {what} of {pages.size} pages makes them fit, so no single set explains the conflict "
                     "(the next level may hide the first conflicts)"
                 )
+        return _Conflict(pages, candidates, is_exact=False)
+
+    def _needed(self, conflict: _Conflict) -> Ask[list[int]]:
+        """The pages without any one of which the others fit, one by one."""
+        pages, candidates = conflict.pages, conflict.candidates
+        if conflict.is_exact:
+            return sorted(candidates)
         fits = yield from self._fit([np.setdiff1d(pages, [page]) for page in candidates])
         if True not in fits:
             raise Undecided(f"{pages.size} pages do not fit whichever one of them is left out")
