@@ -69,14 +69,14 @@ def test_more_kernels_hold_the_gpu_longer():
             launch_runner(driver), [[Launch(method=LaunchMethod.STREAM, kernels=kernels, runs=1, clock=Clock.GPU)]]
         )
         held.append(min(driver.arguments)[0])
-    assert held[0] >= 100_000 and held[1] - held[0] >= 100 * 10_000
+    assert held[0] >= 100_000 and held[1] - held[0] >= 100 * 12_000
 
 
 def test_a_host_too_slow_to_queue_kernels(monkeypatch):
     ticks = count(0, 1 << 40)
     monkeypatch.setattr(TIMER, lambda: next(ticks))
     driver = FakeDriver()
-    with pytest.raises(KernelFailed, match="too slow to queue 3 kernels"):
+    with pytest.raises(KernelFailed, match="too slow to queue kernels"):
         run_tasks(launch_runner(driver), [[Launch(method=LaunchMethod.STREAM, kernels=3, runs=1, clock=Clock.GPU)]])
     held = [ns for (ns,) in driver.arguments if ns < 1 << 40]
     assert held == sorted(held) and len(set(held)) == 4, "longer each time"

@@ -21,7 +21,11 @@ from gpudissect.workload.digest import digest
 
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 _WARM_UP_RUNS = 8
-_HOLD_NS, _HOLD_NS_PER_KERNEL = 100_000, 12_000  # for which the GPU is kept busy: queueing takes a third of it
+_HOLD_NS, _HOLD_SHARE = 100_000, 2.5  # for which the GPU is kept busy: so many times as long as queueing takes
+_QUEUED_NS, _MAX_QUEUED_NS = (
+    5_000,
+    20_000,
+)  # that the host takes for a kernel: an estimate, and what is expected at most
 _MAX_ATTEMPTS = 4  # each with four times as long
 _MARK_BYTES = 8
 LAUNCHES: Code = ("launch.cu",)
@@ -102,14 +106,19 @@ class LaunchRunner:
             start()  # the first run of a graph takes another time
             self.context.wait(_TIMEOUT_S, self._stream)
             queued = launch.kernels if launch.method is LaunchMethod.STREAM else 1  # a graph takes one call
-            times = [self._time_held(start, queued, marks) for _ in range(launch.runs)]
-        return np.array(times, np.int64)
+            times, queued_ns = np.zeros(launch.runs, np.int64), _QUEUED_NS * queued
+            for run in range(launch.runs):
+                times[run], queued_ns = self._time_held(start, min(queued_ns, _MAX_QUEUED_NS * queued), marks)
+        return times
 
-    def _time_held(self, start: Callable[[], None], kernels: int, marks: int) -> int:
-        """Queue kernels while another keeps the GPU busy; nanoseconds between the two marks."""
+    def _time_held(self, start: Callable[[], None], expected_ns: int, marks: int) -> tuple[int, int]:
+        """Queue kernels while another keeps the GPU busy.
+
+        Nanoseconds between the two marks, and those that queueing took, which are expected to be so many.
+        """
         hold = self._function("hold")
         for attempt in range(_MAX_ATTEMPTS):
-            hold_ns = (_HOLD_NS + _HOLD_NS_PER_KERNEL * kernels) << 2 * attempt
+            hold_ns = int(_HOLD_NS + _HOLD_SHARE * expected_ns) << 2 * attempt
             begin = time.perf_counter_ns()
             self._launch([(hold, (hold_ns,))], self._stream)
             start()
@@ -117,8 +126,8 @@ class LaunchRunner:
             self.context.wait(_TIMEOUT_S, self._stream)
             if 2 * queued_ns < hold_ns:
                 first, last = self.context.download(marks, 2 * _MARK_BYTES).view(np.uint64)
-                return int(last) - int(first)
-        raise KernelFailed(f"the host was too slow to queue {kernels} kernels while the GPU was busy with another")
+                return int(last) - int(first), queued_ns
+        raise KernelFailed("the host was too slow to queue kernels while the GPU was busy with another")
 
     @contextmanager
     def _starter(self, method: LaunchMethod, calls: Sequence[Call]) -> Iterator[Callable[[], None]]:
