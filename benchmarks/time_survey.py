@@ -129,13 +129,14 @@ def time_survey(spec: str, quick: bool, hide: bool) -> dict[str, Any]:
     """Seconds of one survey by stage: of this process and of the device's."""
     clock = Clock("import")
     from gpudissect import study
+    from gpudissect.device import child
     from gpudissect.device.process import DeviceProcess
     from gpudissect.device.recording.device import RecordedGpu
     from gpudissect.survey import registry
 
     registry.measured_elements()  # imports all plans
     with TemporaryDirectory() as folder:
-        DeviceProcess.command = (sys.executable, __file__, folder)
+        child.COMMAND = (sys.executable, __file__, folder)
         DeviceProcess._receive = clock.within("wait", DeviceProcess._receive)  # type: ignore[method-assign]
         RecordedGpu.run = clock.within("wait", RecordedGpu.run)  # type: ignore[method-assign]
         study.open_in_process = clock.within("wait", study.open_in_process)

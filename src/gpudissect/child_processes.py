@@ -3,6 +3,7 @@
 A process that ends without unwinding its stack calls `remove_children` first: programs would run on, files would stay.
 """
 
+import ctypes
 import errno
 import os
 import shutil
@@ -27,6 +28,7 @@ _FILE_LIMIT_BYTES = 1 << 30
 _MIN_FREE_BYTES = 32 << 10  # of the temporary folder after a program has ended: below, what it wrote may be cut off
 _REMOVAL_ATTEMPTS, _REMOVAL_PAUSE_S = 20, 0.01  # a process that is being killed may still write
 _LOCK_S = 1.0
+_SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 
 _lock = threading.Lock()
 
@@ -120,6 +122,12 @@ def kill_process(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
     with _lock:
         _groups.discard(process.pid)
+
+
+def die_with_parent() -> None:
+    """Let the kernel kill this process when its parent ends, also if it hangs in a driver."""
+    with suppress(AttributeError, OSError):  # of Linux alone
+        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpudissect.cli.app import main
-from gpudissect.device import kinds, process
+from gpudissect.device import child, kinds, process
 from gpudissect.device.base import Device
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError
@@ -76,7 +76,8 @@ def open_fake(monkeypatch, tmp_path) -> Callable[..., None]:
     """Make `open_device` give a fake GPU, except for recordings; the working folder is empty, no GPU is present."""
     real_open = kinds.open_device
     monkeypatch.setattr(kinds, "_cuda_gpus", list)
-    monkeypatch.setattr(process, "_needs_process", lambda spec: False)
+    monkeypatch.setattr(child, "needs_process", lambda spec: False)
+    monkeypatch.setattr(process, "needs_process", lambda spec: False)
     monkeypatch.chdir(tmp_path)
 
     def use(make: Callable[[str, int], Device]) -> None:

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from gpudissect import workload
-from gpudissect.device import kinds, process
+from gpudissect.device import child, kinds, process
+from gpudissect.device.child import start_child
 from gpudissect.device.process import DeviceProcess, serve
 from gpudissect.device.queue import Deferred, traces_of
 from gpudissect.errors import DeviceError, UnsupportedWorkload
@@ -29,7 +30,7 @@ LONG = Chase(path=GLOBAL_L2, order=Sequential(1 << 19, 128), timing=Timing.LAP, 
 
 @pytest.fixture(params=[1, 3])
 def device(request):
-    with DeviceProcess(SPEC, 0, request.param) as device:
+    with DeviceProcess(SPEC, start_child(SPEC, 0, request.param)) as device:
         yield device
 
 
@@ -59,7 +60,10 @@ def test_traces_and_errors_come_in_the_order_of_submission(device):
 
 
 def test_what_cannot_be_opened_raises_when_its_info_is_read():
-    with DeviceProcess("sim:nothing", 0) as device, pytest.raises(DeviceError, match="unknown device"):
+    with (
+        DeviceProcess("sim:nothing", start_child("sim:nothing", 0, 1)) as device,
+        pytest.raises(DeviceError, match="unknown device"),
+    ):
         device.info  # noqa: B018
 
 
@@ -70,7 +74,7 @@ def test_errors_of_libraries_arrive_as_errors_of_the_device(device):
 
 
 def test_a_process_that_is_killed_is_an_error_of_the_device():
-    with DeviceProcess(SPEC, 0) as device:
+    with DeviceProcess(SPEC, start_child(SPEC, 0, 1)) as device:
         numbers = [device.submit([LONG]) for _ in range(2)]
         os.kill(device._process.pid, signal.SIGKILL)
         for number in numbers:
@@ -99,7 +103,7 @@ def has_ended(pid):
 
 @linux
 def test_one_of_several_processes_that_is_killed_is_an_error_too():
-    with DeviceProcess(SPEC, 0, 2) as device:
+    with DeviceProcess(SPEC, start_child(SPEC, 0, 2)) as device:
         device.run(CHASES)
         (other,) = children(device._process.pid)
         os.kill(other, signal.SIGKILL)
@@ -109,7 +113,7 @@ def test_one_of_several_processes_that_is_killed_is_an_error_too():
 
 @linux
 def test_all_processes_end_with_the_first_one():
-    with DeviceProcess(SPEC, 0, 2) as device:
+    with DeviceProcess(SPEC, start_child(SPEC, 0, 2)) as device:
         device.run(CHASES)
         (other,) = children(device._process.pid)
         device.submit([LONG] * 4)
@@ -119,8 +123,9 @@ def test_all_processes_end_with_the_first_one():
 
 SURVEY = """
 import os, sys, threading
+from gpudissect.device.child import start_child
 from gpudissect.device.process import DeviceProcess
-device = DeviceProcess("sim:gtx980", 0)
+device = DeviceProcess("sim:gtx980", start_child("sim:gtx980", 0, 1))
 device.info
 print(device._process.pid, flush=True)
 os.kill(device._process.pid, 19)  # SIGSTOP: it hangs
@@ -139,7 +144,7 @@ def test_a_device_that_hangs_ends_with_the_survey():
 @pytest.mark.parametrize("spec", ["sim:a\0b", "sim:\ud800", "sim:" + 300_000 * "x"])
 def test_names_that_no_process_can_have_are_refused(spec):
     with pytest.raises(DeviceError, match="could not be started") as refused:
-        DeviceProcess(spec, 0)
+        DeviceProcess(spec, start_child(spec, 0, 1))
     assert len(str(refused.value)) < 300
 
 
@@ -147,22 +152,22 @@ def test_a_process_that_cannot_be_started_is_an_error_of_the_device(monkeypatch)
     def refuse(*_, **__):
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(process, "start_process", refuse)
+    monkeypatch.setattr(child, "start_process", refuse)
     before = os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else []
     with pytest.raises(DeviceError, match="temporarily unavailable"):
-        DeviceProcess(SPEC, 0)
+        DeviceProcess(SPEC, start_child(SPEC, 0, 1))
     assert len(os.listdir("/proc/self/fd")) == len(before) if before else True
 
 
 def test_a_path_object_in_the_search_path_is_ignored_as_imports_do(monkeypatch):
     monkeypatch.setattr(sys, "path", [Path("here"), *sys.path])
-    with DeviceProcess(SPEC, 0) as device:
+    with DeviceProcess(SPEC, start_child(SPEC, 0, 1)) as device:
         assert device.info.name
 
 
 @linux
 def test_closing_does_not_wait_for_a_device_that_is_starting():
-    with DeviceProcess(SPEC, 0) as device:
+    with DeviceProcess(SPEC, start_child(SPEC, 0, 1)) as device:
         os.kill(device._process.pid, signal.SIGSTOP)
         begin = time.monotonic()
     assert time.monotonic() - begin < 5
@@ -178,19 +183,19 @@ def test_closing_ends_processes_that_measure(device):
 
 
 def test_a_process_started_early_is_used_once_or_closed():
-    with process.process_started_early(SPEC, 3):
-        (ahead,) = process._started_early.values()
+    with child.started_early(SPEC, 3):
+        (ahead,) = child._early.values()
         with process.open_in_process(SPEC, seed=3) as device, process.open_in_process(SPEC, seed=3) as other:
-            assert device is ahead is not other
-    with process.process_started_early(SPEC, 3):
-        (ahead,) = process._started_early.values()
-    assert ahead._process.poll() is not None and not process._started_early
+            assert device._process is ahead.process is not other._process
+    with child.started_early(SPEC, 3):
+        (ahead,) = child._early.values()
+    assert ahead.process.poll() is not None and not child._early
 
 
 @pytest.mark.parametrize("spec", [None, "cuda:all", "rec:folder", "nonsense"])
 def test_devices_without_a_process_start_none(spec):
-    with process.process_started_early(spec, 0):
-        assert not process._started_early
+    with child.started_early(spec, 0):
+        assert not child._early
 
 
 class FakeDeviceAndConnection:

@@ -102,9 +102,9 @@ def discover(
     folder for each GPU.
     Ctrl-C keeps what was measured. Exit codes: 0 done, 4 done in part, 130 interrupted.
     """
-    from gpudissect.device.process import process_started_early
+    from gpudissect.device.child import started_early
 
-    with process_started_early(device, seed or 0):  # while these modules are imported
+    with started_early(device, seed or 0):  # while these modules are imported
         from gpudissect.study import Request, check_elements, check_methods
 
         request = Request(
@@ -192,9 +192,9 @@ def hide(
     them. Ctrl-C keeps what was measured: the quick grid comes first. Exit codes: 0 done, 4 done in part, 130
     interrupted.
     """
-    from gpudissect.device.process import process_started_early
+    from gpudissect.device.child import started_early
 
-    with process_started_early(device, 0):  # while these modules are imported
+    with started_early(device, 0):  # while these modules are imported
         from gpudissect.study import Request, hiding_elements
 
         request = Request(hiding=True, elements=hiding_elements(access), quick=quick, host=host)

@@ -1,30 +1,24 @@
 """`DeviceProcess`: a device in processes of its own, which measure while this one infers and prepares.
 
 `open_in_process` opens one.
-
-Run as a module it is one of them: ``python -P -m gpudissect.device.process SPEC SEED SOCKET...``.
 """
 
-import ctypes
 import itertools
 import os
 import pickle
-import signal
-import socket
 import subprocess
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
-import gpudissect
-from gpudissect.child_processes import kill_process, start_process, usable_cores
+from gpudissect.child_processes import die_with_parent, kill_process
 from gpudissect.device import kinds
 from gpudissect.device.base import Device
+from gpudissect.device.child import Child, needs_process, start_child, take_early
 from gpudissect.device.queue import Answer, Batch, BatchQueue, traces_of
 from gpudissect.device_info import DeviceInfo
 from gpudissect.errors import DeviceError, GpudissectError
@@ -34,9 +28,7 @@ from gpudissect.workload.digest import digest
 
 T = TypeVar("T")
 CLOSE_TIMEOUT_S = 20.0
-MAX_SIMULATORS = 4  # most processes for one simulated GPU; each holds its own caches, up to about 100 MB
 _EXIT_S = 1.0
-_SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _END = b""
 
 
@@ -82,42 +74,25 @@ class _Channel:
 
 
 class DeviceProcess(Device, BatchQueue):
-    """A device that runs in `count` child processes. `queue` returns the object itself.
+    """A device that runs in child processes. `queue` returns the object itself.
 
     With several processes, each has a copy of the device and runs a share of every batch. This requires a device whose
     traces depend only on their workload. Exceptions of the children are raised by `collect`; if the device cannot be
     opened, by `info`.
     """
 
-    command = (sys.executable, "-P", "-m", __name__)
-
-    def __init__(self, spec: str, seed: int, count: int = 1) -> None:
-        import fcntl  # of POSIX alone: other devices run without it
-
-        self._spec, self._next_channel = spec, 0
+    def __init__(self, spec: str, child: Child) -> None:
+        self._spec, self._process, self._next_channel = spec, child.process, 0
         self._infos: list[DeviceInfo] = []  # the first message of each channel
         self._numbers = itertools.count()
         self._in_flight: dict[int, tuple[Batch, list[int]]] = {}  # each with the channels that run a share, in order
         self._channels: list[_Channel] = []
-        pairs = [socket.socketpair() for _ in range(count)]
-        # Not in the place of a standard stream that the caller has closed.
-        theirs = [fcntl.fcntl(other, fcntl.F_DUPFD_CLOEXEC, 3) for _, other in pairs]
-        command, null = [*self.command, spec, str(seed), *map(str, theirs)], subprocess.DEVNULL
-        process = None
         try:
-            process = start_process(command, pass_fds=theirs, stdin=null, stdout=null, env=_environment())
-            self._channels += (_Channel(ours.detach()) for ours, _ in pairs)
-        except (OSError, RuntimeError, ValueError) as error:  # no more processes or threads, or an impossible name
-            if process is not None:
-                kill_process(process)
+            for ours in child.sockets:
+                self._channels.append(_Channel(ours.detach()))
+        except RuntimeError as error:  # no more threads
+            child.kill()
             raise DeviceError(f"{spec!a:.60}: its process could not be started: {error}") from None
-        finally:
-            for each in theirs:
-                os.close(each)
-            for pair in pairs:
-                for end in pair:
-                    end.close()
-        self._process = process
 
     @cached_property
     def info(self) -> DeviceInfo:
@@ -198,46 +173,16 @@ class DeviceProcess(Device, BatchQueue):
         return pickle.loads(message)
 
 
-def _environment() -> dict[str, str]:
-    """Environment in which the other process imports what this one does."""
-    own = os.path.dirname(os.path.dirname(gpudissect.__file__))
-    paths = [own, *(path for path in sys.path if isinstance(path, str) and path)]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-
-
 def open_in_process(spec: str, *, seed: int = 0) -> Device:
     """Open one device as `open_device` does; one that measures or simulates, in processes of its own.
 
     What cannot be opened there raises its error when the device's `info` is read.
     """
-    if (ahead := _started_early.pop((spec, seed), None)) is not None:
-        return ahead
-    return _start(spec, kinds.check_seed(seed)) if _needs_process(spec) else kinds.open_device(spec, seed=seed)
-
-
-@contextmanager
-def process_started_early(spec: str | None, seed: int) -> Iterator[None]:
-    """Start the processes of a device before slow imports in the block; `open_in_process` then takes them."""
-    if spec is not None and _needs_process(spec):
-        _started_early[spec, seed] = _start(spec, seed)
-    try:
-        yield
-    finally:
-        for device in _started_early.values():
-            device.close()
-        _started_early.clear()
-
-
-_started_early: dict[tuple[str, int], DeviceProcess] = {}
-
-
-def _needs_process(spec: str) -> bool:
-    kind, _, name = spec.partition(":")
-    return kind in ("cuda", "sim") and name != "all" and os.name == "posix" and bool(sys.executable)
-
-
-def _start(spec: str, seed: int) -> DeviceProcess:
-    return DeviceProcess(spec, seed, min(MAX_SIMULATORS, usable_cores()) if spec.startswith("sim:") else 1)
+    if (early := take_early(spec, seed)) is not None:
+        return DeviceProcess(spec, early)
+    if not needs_process(spec):
+        return kinds.open_device(spec, seed=seed)
+    return DeviceProcess(spec, start_child(spec, kinds.check_seed(seed)))
 
 
 def serve(device: Device, connection: Connection) -> None:
@@ -293,7 +238,7 @@ def main(spec: str, seed: int, sockets: Sequence[int]) -> None:
             _send(other, DeviceError(f"no further process can be started: {error}"))
             is_new = False
         if is_new:
-            _die_with_parent()
+            die_with_parent()
             for connection in connections:
                 connection.close()
             connections = [other]
@@ -304,18 +249,3 @@ def main(spec: str, seed: int, sockets: Sequence[int]) -> None:
     with suppress(ChildProcessError):
         while True:
             os.wait()
-
-
-def _die_with_parent() -> None:
-    """Let the kernel end this process with its parent, also if a GPU hangs."""
-    with suppress(AttributeError, OSError):  # of Linux alone
-        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    _die_with_parent()
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # the survey process handles them
-        signal.signal(number, signal.SIG_IGN)
-    with suppress(EOFError, ConnectionError):  # the other process is gone
-        main(sys.argv[1], int(sys.argv[2]), [*map(int, sys.argv[3:])])
-    os._exit(0)  # without what the driver does for each allocation

@@ -1,0 +1,88 @@
+"""Starts the processes of a device, before slow imports if wanted: numpy alone takes 0.1 s."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import gpudissect
+from gpudissect.child_processes import kill_process, start_process, usable_cores
+from gpudissect.errors import DeviceError
+
+COMMAND = (sys.executable, "-P", "-m", "gpudissect.device")
+MAX_SIMULATORS = 4  # most processes for one simulated GPU; each holds its own caches, up to about 100 MB
+
+
+@dataclass(frozen=True)
+class Child:
+    """The first process of a device, which starts the others, and a socket to each of them."""
+
+    process: "subprocess.Popen[bytes]"
+    sockets: tuple[socket.socket, ...]
+
+    def kill(self) -> None:
+        """End all processes. May be called twice."""
+        kill_process(self.process)
+        for each in self.sockets:
+            each.close()
+
+
+def needs_process(spec: str) -> bool:
+    """Whether a device runs in processes of its own: one that measures or simulates."""
+    kind, _, name = spec.partition(":")
+    return kind in ("cuda", "sim") and name != "all" and os.name == "posix" and bool(sys.executable)
+
+
+def start_child(spec: str, seed: int, count: int | None = None) -> Child:
+    """Start `count` processes of a device, by default as many as it can use. Raises `DeviceError`."""
+    import fcntl  # of POSIX alone: other devices run without it
+
+    if count is None:
+        count = min(MAX_SIMULATORS, usable_cores()) if spec.startswith("sim:") else 1
+    pairs = [socket.socketpair() for _ in range(count)]
+    # Not in the place of a standard stream that the caller has closed.
+    theirs = [fcntl.fcntl(other, fcntl.F_DUPFD_CLOEXEC, 3) for _, other in pairs]
+    command, null = [*COMMAND, spec, str(seed), *map(str, theirs)], subprocess.DEVNULL
+    ours = tuple(one for one, _ in pairs)
+    try:
+        return Child(start_process(command, pass_fds=theirs, stdin=null, stdout=null, env=_environment()), ours)
+    except (OSError, ValueError) as error:  # no more processes, or an impossible name
+        for one in ours:
+            one.close()
+        raise DeviceError(f"{spec!a:.60}: its process could not be started: {error}") from None
+    finally:
+        for each in theirs:
+            os.close(each)
+        for _, other in pairs:
+            other.close()
+
+
+def _environment() -> dict[str, str]:
+    """Environment in which the other process imports what this one does."""
+    own = os.path.dirname(os.path.dirname(gpudissect.__file__))
+    paths = [own, *(path for path in sys.path if isinstance(path, str) and path)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+@contextmanager
+def started_early(spec: str | None, seed: int) -> Iterator[None]:
+    """Start the processes of a device before slow imports in the block; `take_early` gives them to their user."""
+    if spec is not None and needs_process(spec):
+        _early[spec, seed] = start_child(spec, seed)
+    try:
+        yield
+    finally:
+        for child in _early.values():
+            child.kill()
+        _early.clear()
+
+
+_early: dict[tuple[str, int], Child] = {}
+
+
+def take_early(spec: str, seed: int) -> Child | None:
+    """What `started_early` started, the first time."""
+    return _early.pop((spec, seed), None)
