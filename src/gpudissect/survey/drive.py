@@ -15,9 +15,9 @@ from gpudissect.workload import Workload
 Progress = Callable[[int, int, str], None]
 
 MAX_RUNNING = 8
-"""Experiments of a whole survey in flight at once. More lengthen each round of the longest chain, that of the TLBs, and
-it then runs alone at the end. An H200, two runs each: 16.5 and 16.7 s with eight, 17.4 and 17.5 s with four, 17.3 and
-20.0 s without a limit. A quick survey lacks that chain: 4.2 and 4.3 s without a limit, 4.5 and 4.7 s with eight."""
+"""Experiments of a whole survey in flight at once. More lengthen each round of the longest chain, that of the TLBs. An
+H200, two runs each: 13.7 and 15.1 s with eight, 15.1 and 16.0 s with twelve, 16.1 and 21.1 s without a limit. A quick
+survey lacks that chain: 4.2 and 4.3 s without a limit, 4.5 and 4.7 s with eight."""
 SKIPPED_BY_QUICK = "left out by --quick"
 
 
