@@ -105,12 +105,14 @@ def probed_chain(blocks: Blocks, fetch: int, word: int, rng: np.random.Generator
         part = np.empty((sets, plain_size + probed_size), np.int64)
         visits = np.add.outer(bases, words).reshape(sets, -1)
         for lap, shift in enumerate(plain_laps):
-            part[:, lap * count * words.size : (lap + 1) * count * words.size] = visits + shift
-        is_probe = np.zeros((sets, probed_size), dtype=bool)
-        np.put_along_axis(is_probe, positions, True, axis=1)
-        part[:, plain_size:][is_probe] = (np.take_along_axis(bases, probed, axis=1) + words[0] + word).ravel()
-        part[:, plain_size:][~is_probe] = visits.ravel()
-        part[:, plain_size:] += probed_lap
+            np.add(visits, shift, out=part[:, lap * count * words.size : (lap + 1) * count * words.size])
+        rows = np.arange(sets)[:, None]
+        probe_places = (positions + rows * probed_size).ravel()
+        probed_part, is_visit = np.empty(sets * probed_size, np.int64), np.ones(sets * probed_size, dtype=bool)
+        is_visit[probe_places] = False
+        probed_part[probe_places] = (bases.ravel()[probed + rows * count] + (words[0] + word)).ravel()
+        probed_part[is_visit] = visits.ravel()
+        np.add(probed_part.reshape(sets, probed_size), probed_lap, out=part[:, plain_size:])
         picks.append((np.arange(sets)[:, None] + len(laps) * sets) * part.shape[1] + plain_size + positions)
         laps.append(part)
     sequence, pick = (np.concatenate(parts).ravel() for parts in (laps, picks))

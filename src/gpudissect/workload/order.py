@@ -159,7 +159,7 @@ class Explicit:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the sequence, hexadecimal."""
-        return hashlib.sha256(self.offsets().tobytes()).hexdigest()
+        return hashlib.sha256(self.offsets().data).hexdigest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Explicit) and self.digest == other.digest

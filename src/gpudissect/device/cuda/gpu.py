@@ -141,7 +141,7 @@ class CudaGpu(Device):
             self._context.activate()
 
     def drain(self) -> None:
-        """Wait for what an interrupted queue left on its way. Raises `DeviceError`."""
+        """Wait for what an interrupted queue left in flight. Raises `DeviceError`."""
         self._check_usable()
         self._run_checked(self._context.wait, _DRAIN_S)
         for runner in self._runners:
@@ -261,7 +261,7 @@ class CudaGpu(Device):
         self._context.activate()
         if not self._broken and not self._context.has_timed_out:
             with suppress(KernelFailed):
-                self._context.wait(_DRAIN_S)  # for what an interrupted batch left on its way
+                self._context.wait(_DRAIN_S)  # for what an interrupted batch left in flight
         if not self._broken and not self._context.is_lost():  # freeing memory would wait for a kernel that hangs
             for holder in (self._launches, self._chases, self._streams, self._mixes, self._buffers, self._arenas):
                 holder.release()

@@ -192,7 +192,7 @@ class Slots(Generic[T]):
 
 
 class ResultMemory:
-    """Memory of work that is on its way: `device` for reports and results on the GPU, `host` for the results here."""
+    """Memory of work in flight: `device` for reports and results on the GPU, `host` for the results here."""
 
     def __init__(self, allocator: ResultAllocator, limit: int) -> None:
         self.device, self.host = Arena(allocator, limit), HostBuffer(allocator)

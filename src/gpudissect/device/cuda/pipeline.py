@@ -58,7 +58,7 @@ class TaskDevice(Protocol):
         """Called before a series of other calls."""
 
     def drain(self) -> None:
-        """Wait for what an interrupted queue left on its way."""
+        """Wait for what an interrupted queue left in flight."""
 
     def plan(self, workloads: Sequence[Workload]) -> list[Task]:
         """Distribute workloads over tasks, in the order in which they are to run. Raises `DeviceError`."""

@@ -91,7 +91,7 @@ class _Run:
 
 @dataclass(frozen=True, eq=False)
 class _Memory:
-    """Memory of a launch that is on its way: its parameters, here and on the GPU, and the results, which are here."""
+    """Memory of a launch in flight: its parameters, here and on the GPU, and the results, which are here."""
 
     parameters: Arena
     staged: HostBuffer
@@ -100,7 +100,7 @@ class _Memory:
 
 @dataclass(frozen=True, eq=False)
 class QueuedChases:
-    """A launch on its way to the GPU, which `ChaseRunner.finish` awaits."""
+    """A launch in flight, which `ChaseRunner.finish` awaits."""
 
     launch: ChaseLaunch
     base: int  # address of the chains
@@ -113,7 +113,7 @@ class QueuedChases:
 class ChaseRunner:
     """Runs launches of chases. `arenas` hold their chains; of textures over one, `texture_limit` bytes may be fetched.
 
-    Up to `at_once` launches may be on their way: the host prepares the next one while the GPU runs the last.
+    Up to `at_once` launches may be in flight: the host prepares the next one while the GPU runs the last.
     """
 
     at_once = 2

@@ -57,7 +57,7 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class _Queued:
-    """A mix on its way."""
+    """A mix in flight."""
 
     mix: Mix
     grid: Grid
@@ -68,7 +68,7 @@ class _Queued:
 
 @dataclass(frozen=True, eq=False)
 class QueuedMixes:
-    """Mixes on their way: one copy of all results, and one clock measurement after the last mix."""
+    """Mixes in flight: one copy of all results, and one clock measurement after the last mix."""
 
     mixes: Sequence[_Queued]
     memory: ResultMemory

@@ -65,7 +65,7 @@ class StreamRun:
 
 @dataclass(frozen=True, eq=False)
 class QueuedStream:
-    """A stream on its way: its runs, where their results come to stand here, and an event behind them."""
+    """A stream in flight: its runs, where their results come to stand here, and an event behind them."""
 
     stream: Stream
     backend: Backend
