@@ -14,11 +14,11 @@ In the process of the device, or the first of several:
 - run: run batches without compiling;
 - idle: wait for a batch, or prepare for later ones.
 
-Below: how long the GPU was busy (from the first kernel that is started after a wait until the wait for it ends; only on
-CUDA GPUs), the CPU time of both processes, and the peak memory of the larger one.
+Below: how long the stream of the GPU had work (sampled every 2 ms; only on CUDA GPUs), the CPU time of both processes,
+and the peak memory of the larger one.
 """
 
-from time import perf_counter, process_time
+from time import perf_counter, process_time, sleep
 
 BEGIN = perf_counter()  # before anything else is imported
 
@@ -33,8 +33,10 @@ from functools import wraps  # noqa: E402
 from pathlib import Path  # noqa: E402
 from statistics import median  # noqa: E402
 from tempfile import TemporaryDirectory  # noqa: E402
+from threading import Thread  # noqa: E402
 from typing import Any  # noqa: E402
 
+SAMPLE_S = 0.002
 STAGES = {"survey": ("import", "plans", "wait", "result"), "device": ("start", "compile", "run", "idle")}
 
 
@@ -43,18 +45,15 @@ class Clock:
 
     def __init__(self, first: str) -> None:
         self.stages = dict.fromkeys([stage for stages in STAGES.values() for stage in stages], 0.0)
-        self.gpu = 0.0  # seconds while the GPU was busy
         self._last = BEGIN
         self._current = [first]
-        self._busy_since: float | None = None
-        self._marks = 0  # launches to be awaited one by one
 
     def report(self) -> dict[str, float]:
-        """Seconds by stage, GPU-busy seconds and total; CPU seconds; peak memory in megabytes."""
+        """Seconds by stage and in all; CPU seconds; peak memory in megabytes."""
         self._charge()
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
         rest = {"wall": perf_counter() - BEGIN, "cpu": process_time(), "memory": memory}
-        return {**self.stages, "gpu": self.gpu, **rest}
+        return {**self.stages, **rest}
 
     def _charge(self) -> None:
         now = perf_counter()
@@ -76,53 +75,35 @@ class Clock:
 
         return charged
 
-    def starts_gpu(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, after which the GPU is busy."""
 
-        @wraps(function)
-        def starting(*arguments: Any, **options: Any) -> Any:
-            self._busy_since = self._busy_since or perf_counter()
-            return function(*arguments, **options)
+class StreamSampler(Thread):
+    """Looks every 2 ms whether the stream of a CUDA context has work; `busy` seconds in which it had."""
 
-        return starting
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.context: Any = None
+        self.busy = 0.0
 
-    def marks_gpu(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, after which there is one more launch to be awaited."""
+    def watch(self, create: Callable[..., None]) -> Callable[..., None]:
+        """The constructor of a context, which is watched from then on."""
 
-        @wraps(function)
-        def marking(*arguments: Any, **options: Any) -> Any:
-            self._marks += 1
-            return function(*arguments, **options)
+        @wraps(create)
+        def creating(context: Any, index: int) -> None:
+            create(context, index)
+            self.context = context
+            self.start()
 
-        return marking
+        return creating
 
-    def awaits_mark(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, after which the GPU is idle unless there is another launch to be awaited."""
-        waiting = self.awaits_gpu(function)
-
-        @wraps(function)
-        def awaiting(*arguments: Any, **options: Any) -> Any:
-            was_busy, self._marks = self._busy_since is not None, self._marks - 1
-            result = waiting(*arguments, **options)
-            if was_busy and self._marks:
-                self._busy_since = perf_counter()
-            return result
-
-        return awaiting
-
-    def awaits_gpu(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, after which the GPU is idle."""
-
-        @wraps(function)
-        def waiting(*arguments: Any, **options: Any) -> Any:
-            try:
-                return function(*arguments, **options)
-            finally:
-                if self._busy_since is not None:
-                    self.gpu += perf_counter() - self._busy_since
-                    self._busy_since = None
-
-        return waiting
+    def run(self) -> None:
+        """Sample until the process ends."""
+        self.context.activate()
+        driver, stream, last = self.context.driver, self.context.stream.handle, perf_counter()
+        while True:
+            sleep(SAMPLE_S)
+            now, is_busy = perf_counter(), driver.cuStreamQuery(stream)[0] == driver.CUresult.CUDA_ERROR_NOT_READY
+            self.busy += is_busy * (now - last)
+            last = now
 
 
 def time_survey(spec: str, quick: bool, hide: bool) -> dict[str, Any]:
@@ -149,7 +130,7 @@ def time_survey(spec: str, quick: bool, hide: bool) -> dict[str, Any]:
 
 def time_device(folder: str, spec: str, seed: str, *sockets: str) -> None:
     """Run as the device process, and write its seconds by stage to a folder."""
-    clock = Clock("start")
+    clock, sampler = Clock("start"), StreamSampler()
     from gpudissect.device import process, queue
 
     if spec.startswith("cuda"):
@@ -160,10 +141,7 @@ def time_device(folder: str, spec: str, seed: str, *sockets: str) -> None:
 
         gpu.Precompiler.wait = clock.within("compile", gpu.Precompiler.wait)  # type: ignore[method-assign]
         Compiler.cubin = clock.within("compile", Compiler.cubin)  # type: ignore[method-assign]
-        Context.launch = clock.starts_gpu(Context.launch)  # type: ignore[method-assign]
-        Context.wait = clock.awaits_gpu(Context.wait)  # type: ignore[method-assign]
-        Context.mark = clock.marks_gpu(Context.mark)  # type: ignore[method-assign]
-        Context.wait_for = clock.awaits_mark(Context.wait_for)  # type: ignore[method-assign]
+        Context.__init__ = sampler.watch(Context.__init__)  # type: ignore[method-assign]
         Pipeline.collect = clock.within("run", Pipeline.collect)  # type: ignore[method-assign]
     else:
         from gpudissect.simulation.cache import compiled
@@ -174,7 +152,7 @@ def time_device(folder: str, spec: str, seed: str, *sockets: str) -> None:
     first = os.getpid()
     process.main(spec, int(seed), [*map(int, sockets)])
     if os.getpid() == first:
-        Path(folder, "device.json").write_text(json.dumps(clock.report()))
+        Path(folder, "device.json").write_text(json.dumps({**clock.report(), "gpu": sampler.busy}))
 
 
 def table(spec: str, runs: list[dict[str, Any]]) -> str:

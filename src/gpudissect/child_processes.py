@@ -125,7 +125,7 @@ def kill_process(process: "subprocess.Popen[bytes]") -> None:
 
 
 def die_with_parent() -> None:
-    """Let the kernel kill this process when its parent ends, also if it hangs in a driver."""
+    """Let the kernel kill this process when its parent ends, even if it hangs in the driver."""
     with suppress(AttributeError, OSError):  # of Linux alone
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 

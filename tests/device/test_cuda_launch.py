@@ -76,7 +76,7 @@ def test_a_host_too_slow_to_queue_kernels(monkeypatch):
     ticks = count(0, 1 << 40)
     monkeypatch.setattr(TIMER, lambda: next(ticks))
     driver = FakeDriver()
-    with pytest.raises(KernelFailed, match="too slow to queue kernels"):
+    with pytest.raises(KernelFailed, match="less load on the host"):
         run_tasks(launch_runner(driver), [[Launch(method=LaunchMethod.STREAM, kernels=3, runs=1, clock=Clock.GPU)]])
     held = [ns for (ns,) in driver.arguments if ns < 1 << 40]
     assert held == sorted(held) and len(set(held)) == 4, "longer each time"

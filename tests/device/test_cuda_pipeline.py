@@ -227,6 +227,30 @@ def test_an_interrupt_discards_the_batches_that_run_and_no_later_one():
     assert device.log.count("drain") == 2
 
 
+def test_an_interrupt_while_a_batch_runs_again_leaves_later_ones_free():
+    device = LoggingDevice(share=False)
+    pipeline, plan = Pipeline(device), device.plan
+
+    def interrupt(workloads):
+        if len(workloads) == 1:
+            raise KeyboardInterrupt
+        return plan(workloads)
+
+    pipeline.submit(["ay"])
+    pipeline.submit(["a2", "b!1"])
+    device.plan = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.collect()
+    device.plan = plan
+    assert answers(pipeline, "b!2 a3", "b3")[-2:] == ["B!2 A3", "B3"]
+
+
+def test_a_batch_whose_plan_lacks_a_task_fails():
+    device = LoggingDevice()
+    device.plan = lambda workloads: []
+    assert answers(Pipeline(device), "a1") == ["no task is left for a batch that has no answer"]
+
+
 def test_an_error_of_the_queue_itself_answers_every_batch():
     device = LoggingDevice()
     pipeline, activate = Pipeline(device), device.activate

@@ -1,6 +1,7 @@
 """Kernels compiled in advance: those that a batch needs, then those of a whole survey; nothing where that cannot be."""
 
 import json
+import threading
 import time
 
 import pytest
@@ -67,6 +68,24 @@ def test_the_kernels_of_a_survey_are_compiled_before_its_first_batch(compiler, s
     precompiler = Precompiler(compiler)
     precompiler.start_survey()
     precompiler.wait(codes_of(MIXES, CAPABILITY))
+    assert has_all(compiler, *MIXES)
+
+
+def test_kernels_that_come_while_processes_end_get_new_ones(compiler, monkeypatch):
+    precompiler, late = Precompiler(compiler), [*codes_of(MIXES, CAPABILITY)]
+    has_begun, real_next = threading.Event(), precompiler._next
+
+    def next_code(done):
+        if (code := real_next(done)) is None and not has_begun.is_set():
+            precompiler.start(late)
+            has_begun.set()
+        return code
+
+    monkeypatch.setattr(precompiler, "_next", next_code)
+    first = [("missing.cu", str(number)) for number in range(MIN_KERNELS)]
+    precompiler.start(first)
+    assert has_begun.wait(60)
+    precompiler.wait(late)
     assert has_all(compiler, *MIXES)
 
 

@@ -21,7 +21,7 @@ def main(spec: str, seed: str, *sockets: str) -> None:
 
     with suppress(EOFError, ConnectionError):  # the other process is gone
         process.main(spec, int(seed), [*map(int, sockets)])
-    os._exit(0)  # without what the driver does for each allocation
+    os._exit(0)  # without freeing each allocation
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Starts the processes of a device, before slow imports if wanted: numpy alone takes 0.1 s."""
+"""Starts the processes of a device, if wanted before slow imports (numpy alone takes 0.1 s)."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ from gpudissect.child_processes import kill_process, start_process, usable_cores
 from gpudissect.errors import DeviceError
 
 COMMAND = (sys.executable, "-P", "-m", "gpudissect.device")
-MAX_SIMULATORS = 4  # most processes for one simulated GPU; each holds its own caches, up to about 100 MB
+MAX_SIMULATORS = 4  # of one simulated GPU, at most; each holds its own caches, up to about 100 MB
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def start_child(spec: str, seed: int, count: int | None = None) -> Child:
     if count is None:
         count = min(MAX_SIMULATORS, usable_cores()) if spec.startswith("sim:") else 1
     pairs = [socket.socketpair() for _ in range(count)]
-    # Not in the place of a standard stream that the caller has closed.
+    # Descriptors from 3 on: the caller may have closed a standard stream.
     theirs = [fcntl.fcntl(other, fcntl.F_DUPFD_CLOEXEC, 3) for _, other in pairs]
     command, null = [*COMMAND, spec, str(seed), *map(str, theirs)], subprocess.DEVNULL
     ours = tuple(one for one, _ in pairs)
@@ -69,7 +69,7 @@ def _environment() -> dict[str, str]:
 
 @contextmanager
 def started_early(spec: str | None, seed: int) -> Iterator[None]:
-    """Start the processes of a device before slow imports in the block; `take_early` gives them to their user."""
+    """Start the processes of a device before slow imports in the block; `take_early` hands them over."""
     if spec is not None and needs_process(spec):
         _early[spec, seed] = start_child(spec, seed)
     try:
@@ -84,5 +84,5 @@ _early: dict[tuple[str, int], Child] = {}
 
 
 def take_early(spec: str, seed: int) -> Child | None:
-    """What `started_early` started, the first time."""
+    """What `started_early` started; None when called again."""
     return _early.pop((spec, seed), None)

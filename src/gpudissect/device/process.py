@@ -9,7 +9,7 @@ import pickle
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Thread
@@ -19,7 +19,7 @@ from gpudissect.child_processes import die_with_parent, kill_process
 from gpudissect.device import kinds
 from gpudissect.device.base import Device
 from gpudissect.device.child import Child, needs_process, start_child, take_early
-from gpudissect.device.queue import Answer, Batch, BatchQueue, traces_of
+from gpudissect.device.queue import Answer, Batch, BatchQueue, answer_of, traces_of
 from gpudissect.device_info import DeviceInfo
 from gpudissect.errors import DeviceError, GpudissectError
 from gpudissect.trace import Trace
@@ -136,15 +136,11 @@ class DeviceProcess(Device, BatchQueue):
             parts = [self._receive(self._channels[channel]) for channel in channels]
             number = parts[0][0]
             answers = [answer for _, answer in parts]
-        except DeviceError as error:  # the process is gone
+        except Exception as error:  # the process is gone, or its answer too large
+            kill_process(self._process)
             answers = [error]
         batch, _ = self._in_flight.pop(number)
-        traces: list[Trace] = [None] * len(batch)  # type: ignore[list-item]
-        for part, answer in enumerate(answers):
-            if isinstance(answer, Exception):
-                return number, answer
-            traces[part :: len(answers)] = answer
-        return number, [trace.completed(workload) for workload, trace in zip(batch, traces, strict=True)]
+        return number, answer_of(partial(_joined, answers), batch)
 
     def close(self) -> None:
         """Close the device and end its processes. May be called twice.
@@ -163,7 +159,7 @@ class DeviceProcess(Device, BatchQueue):
         self._channels = []
 
     def _receive(self, channel: _Channel) -> Any:
-        """The next message: what is known of the device, then numbers and answers. Raises `DeviceError` at the end."""
+        """The next message: first `DeviceInfo`, then numbers with answers. Raises `DeviceError` if there is none."""
         if not (message := channel.get()):
             with suppress(subprocess.TimeoutExpired):  # another one of several processes may have ended
                 self._process.wait(_EXIT_S)
@@ -171,6 +167,14 @@ class DeviceProcess(Device, BatchQueue):
             code = self._process.returncode
             raise DeviceError(f"{self._spec}: the device process exited with code {code}; run the survey again")
         return pickle.loads(message)
+
+
+def _joined(answers: Sequence[Answer], batch: Batch) -> list[Trace]:
+    """The traces of a batch from those of its shares. Raises the first exception."""
+    traces: list[Trace] = [None] * len(batch)  # type: ignore[list-item]
+    for part, answer in enumerate(answers):
+        traces[part :: len(answers)] = traces_of(answer)
+    return [trace.completed(workload) for workload, trace in zip(batch, traces, strict=True)]
 
 
 def open_in_process(spec: str, *, seed: int = 0) -> Device:
@@ -190,7 +194,7 @@ def serve(device: Device, connection: Connection) -> None:
 
     Between batches, the device prepares for later ones.
     """
-    queue, numbers, is_open = device.queue(), dict[int, int](), True  # of the sender, by those of the queue
+    queue, numbers, is_open = device.queue(), dict[int, int](), True  # of the sender, by the number in the queue
     while is_open or numbers:
         while is_open and (not numbers or connection.poll()):
             if not connection.poll() and device.prepare():
@@ -221,7 +225,7 @@ def _send(connection: Connection, message: object) -> None:
 def main(spec: str, seed: int, sockets: Sequence[int]) -> None:
     """Open a device and serve it on the first socket; fork a copy of it for each further socket.
 
-    The device is not closed: what it holds is freed when the process ends, on an H200 in half the time.
+    The device is not closed: what it holds is freed when the process ends, which takes half as long on an H200.
     """
     connections = [Connection(number) for number in sockets]
     try:
@@ -230,22 +234,21 @@ def main(spec: str, seed: int, sockets: Sequence[int]) -> None:
         for connection in connections:
             _send(connection, _sendable(error))
         return
+    others: list[int] = []
     while len(connections) > 1:
         other = connections.pop()
         try:
-            is_new = os.fork() == 0
+            others.append(os.fork())
         except OSError as error:
             _send(other, DeviceError(f"no further process can be started: {error}"))
-            is_new = False
-        if is_new:
+        if others and others[-1] == 0:
             die_with_parent()
             for connection in connections:
                 connection.close()
-            connections = [other]
+            connections, others = [other], []
         else:
             other.close()
     _send(connections[0], device.info)
     serve(device, connections[0])
-    with suppress(ChildProcessError):
-        while True:
-            os.wait()
+    for process in others:  # not for compilers, which end once this process does
+        os.waitpid(process, 0)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from gpudissect.trace import Trace
 from gpudissect.workload import Workload
+from gpudissect.workload.digest import digest
 
 Batch = Sequence[Workload]
 Run = Callable[[Batch], list[Trace]]
@@ -54,8 +55,8 @@ def answer_of(run: Run, batch: Batch) -> Answer:
 class Deferred(BatchQueue):
     """Answers batches in order of submission.
 
-    They run when the first of them is collected, with those submitted until then: up to `max_workloads` as one. A
-    KeyboardInterrupt discards the batches that run.
+    `collect` runs those submitted until then, merged into one run of up to `max_workloads`. A KeyboardInterrupt
+    discards the batches that run.
     """
 
     def __init__(self, run: Run, max_workloads: int = MERGED_WORKLOADS) -> None:
@@ -82,23 +83,34 @@ class Deferred(BatchQueue):
 
 
 class Sorted(BatchQueue):
-    """Runs each batch by itself, of those that wait the one with the least `key` first."""
+    """Runs batches one at a time: of those that wait, the one with the lowest `key` first.
+
+    A key may change when a batch runs that shares a workload.
+    """
 
     def __init__(self, run: Run, key: Callable[[Batch], tuple[int, ...]]) -> None:
         self._run, self._key = run, key
         self._numbers = count()
-        self._waiting: dict[int, Batch] = {}
+        self._waiting: dict[int, tuple[Batch, frozenset[str]]] = {}  # with the digests of its workloads
+        self._keys: dict[int, tuple[int, ...]] = {}
 
     def submit(self, batch: Batch) -> int:
         """Hold a batch until `collect` chooses it."""
         number = next(self._numbers)
-        self._waiting[number] = batch
+        self._waiting[number] = batch, frozenset(map(digest, batch))
+        self._keys[number] = self._key(batch)
         return number
 
     def collect(self) -> tuple[int, Answer]:
         """The next batch and its answer."""
-        number = min(self._waiting, key=lambda each: self._key(self._waiting[each]))
-        return number, answer_of(self._run, self._waiting.pop(number))
+        number = min(self._keys, key=self._keys.__getitem__)
+        batch, digests = self._waiting.pop(number)
+        del self._keys[number]
+        answer = answer_of(self._run, batch)
+        for other, (waiting, others) in self._waiting.items():
+            if not digests.isdisjoint(others):
+                self._keys[other] = self._key(waiting)
+        return number, answer
 
 
 class Observed(BatchQueue):
@@ -118,5 +130,8 @@ class Observed(BatchQueue):
     def collect(self) -> tuple[int, Answer]:
         """The next answer of the other queue, which is observed."""
         number, answer = self._queue.collect()
-        self._observe(self._batches.pop(number), answer)
+        try:
+            self._observe(self._batches.pop(number), answer)
+        except Exception as error:
+            return number, error
         return number, answer

@@ -177,7 +177,7 @@ class CudaGpu(Device):
         return sorted(tasks, key=lambda task: task.indices[0])
 
     def is_ready(self, task: Task) -> bool:
-        """Whether what a task needs is compiled."""
+        """Whether no kernel of a task is still to be compiled, or being compiled, in advance."""
         return self._precompiler.is_ready(task.codes)
 
     def start(self, task: Task) -> Any:

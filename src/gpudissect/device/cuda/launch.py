@@ -21,12 +21,9 @@ from gpudissect.workload.digest import digest
 
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 _WARM_UP_RUNS = 8
-_HOLD_NS, _HOLD_SHARE = 100_000, 2.5  # for which the GPU is kept busy: so many times as long as queueing takes
-_QUEUED_NS, _MAX_QUEUED_NS = (
-    5_000,
-    20_000,
-)  # that the host takes for a kernel: an estimate, and what is expected at most
-_MAX_ATTEMPTS = 4  # each with four times as long
+_HOLD_NS, _HOLD_RATIO = 100_000, 2.5  # the GPU is held for _HOLD_NS + _HOLD_RATIO * expected time of queueing
+_QUEUED_NS, _MAX_QUEUED_NS = 5_000, 20_000  # time of queueing a kernel: first estimate, and its cap
+_MAX_ATTEMPTS = 4  # each holds the GPU four times as long as the one before
 _MARK_BYTES = 8
 LAUNCHES: Code = ("launch.cu",)
 _TIMEOUT_S, _QUEUED_TIMEOUT_S = 10.0, 60.0
@@ -114,11 +111,11 @@ class LaunchRunner:
     def _time_held(self, start: Callable[[], None], expected_ns: int, marks: int) -> tuple[int, int]:
         """Queue kernels while another keeps the GPU busy.
 
-        Nanoseconds between the two marks, and those that queueing took, which are expected to be so many.
+        Returns the time between the two marks and that of queueing, in ns; `expected_ns` is an estimate of the latter.
         """
         hold = self._function("hold")
         for attempt in range(_MAX_ATTEMPTS):
-            hold_ns = int(_HOLD_NS + _HOLD_SHARE * expected_ns) << 2 * attempt
+            hold_ns = int(_HOLD_NS + _HOLD_RATIO * expected_ns) << 2 * attempt
             begin = time.perf_counter_ns()
             self._launch([(hold, (hold_ns,))], self._stream)
             start()
@@ -127,7 +124,10 @@ class LaunchRunner:
             if 2 * queued_ns < hold_ns:
                 first, last = self.context.download(marks, 2 * _MARK_BYTES).view(np.uint64)
                 return int(last) - int(first), queued_ns
-        raise KernelFailed("the host was too slow to queue kernels while the GPU was busy with another")
+        raise KernelFailed(
+            f"the host took {queued_ns / 1e3:.0f} us to queue kernels, more than half of the {hold_ns / 1e3:.0f} us in "
+            "which the GPU was held: run again with less load on the host"
+        )
 
     @contextmanager
     def _starter(self, method: LaunchMethod, calls: Sequence[Call]) -> Iterator[Callable[[], None]]:

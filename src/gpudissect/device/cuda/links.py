@@ -19,7 +19,7 @@ from gpudissect.workload import Chase, Path, Stream
 
 MAX_HOST_BYTES = GIB
 """Of page-locked memory that workloads may take: locking a GiB takes some tenths of a second."""
-_LEAST_HOST_BYTES = 512 * MIB  # what a survey needs in the end: growing takes as long as the first allocation
+_MIN_HOST_BYTES = 512 * MIB  # what a survey needs: growing later takes as long as the first allocation
 MAX_PEER_BYTES = GIB
 """Of memory of each other GPU that workloads may take."""
 _HOST_SHARE = 0.25  # of the available memory of the host that workloads may lock
@@ -128,7 +128,7 @@ class Arenas:
 
     def __init__(self, near: Arena, context: CudaContext, host_limit: int, peers: tuple[int, ...] = ()) -> None:
         self.near, self.peers = near, peers
-        self._host = Arena(HostMemory(context), host_limit, _LEAST_HOST_BYTES)
+        self._host = Arena(HostMemory(context), host_limit, _MIN_HOST_BYTES)
         self._of_peers = {number: Arena(PeerMemory(context, number), MAX_PEER_BYTES) for number in peers}
 
     def of(self, workload: Chase | Stream) -> Arena:

@@ -86,7 +86,7 @@ def _regions(sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
 class Arena:
     """Aligned memory that grows on demand and never shrinks. Growing loses its content.
 
-    It takes at most `limit` bytes, and at once as many as `least`.
+    It takes at most `limit` bytes; the first allocation has at least `minimum` bytes.
 
     Attributes:
         size: bytes.
@@ -94,9 +94,9 @@ class Arena:
 
     """
 
-    def __init__(self, allocator: Allocator, limit: int, least: int = 0) -> None:
+    def __init__(self, allocator: Allocator, limit: int, minimum: int = 0) -> None:
         self._allocator = allocator
-        self._limit, self._least = limit, least
+        self._limit, self._minimum = limit, minimum
         self._address = 0
         self.size = 0
         self.user: object = None
@@ -115,7 +115,7 @@ class Arena:
             raise OutOfMemory(
                 f"the workload needs {needed} of memory, {limit} may be used: ask for a smaller footprint"
             )
-        capacity = min(max(-(-size // _GRANULE) * _GRANULE, 2 * self.size, self._least), max(self._limit, size))
+        capacity = min(max(-(-size // _GRANULE) * _GRANULE, 2 * self.size, self._minimum), max(self._limit, size))
         if size > _FULL_ARENA_SHARE * self._limit:  # growing again would cost 0.4 s on an H200
             capacity = self._limit
         self.release()

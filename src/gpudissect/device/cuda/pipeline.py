@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from gpudissect.device.cuda.compile import Code
 from gpudissect.device.cuda.memory import Slots
 from gpudissect.device.queue import MERGED_WORKLOADS, Answer, Batch, BatchQueue
+from gpudissect.errors import DeviceError
 from gpudissect.trace import Trace
 from gpudissect.workload import Workload
 
@@ -64,7 +65,7 @@ class TaskDevice(Protocol):
         """Distribute workloads over tasks, in the order in which they are to run. Raises `DeviceError`."""
 
     def is_ready(self, task: Task) -> bool:
-        """Whether what a task needs is compiled."""
+        """Whether no kernel of a task is still to be compiled, or being compiled, in advance."""
 
     def start(self, task: Task) -> Any:
         """Queue a task; what `finish` takes. Raises `DeviceError`."""
@@ -161,6 +162,8 @@ class Pipeline(BatchQueue):
         self._parts.clear()
         self._in_flight.clear()
         self._keeper, self._is_drained = None, False
+        for each in self._waiting:
+            each.in_place = 0
 
     def _step(self) -> None:
         """Queue the first task whose runner takes more; if there is none plan batches, else wait for the GPU.
@@ -175,6 +178,8 @@ class Pipeline(BatchQueue):
             self._finish(self._in_flight.popleft())
         elif part := self._next(lambda _: True):
             self._start(part)
+        else:
+            raise DeviceError("no task is left for a batch that has no answer")
 
     def _next(self, is_ready: Callable[[Task], bool]) -> _Part | None:
         """The first task that may be queued now."""

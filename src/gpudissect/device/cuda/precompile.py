@@ -71,7 +71,7 @@ class Precompiler:
                     self._started += 1
 
     def is_ready(self, codes: Iterable[Code]) -> bool:
-        """Whether none of them remains to be compiled of those that were begun."""
+        """Whether none of them waits to be compiled, or is being compiled."""
         return not self._started or not any(code in self._waiting or code in self._compiling for code in codes)
 
     def wait(self, codes: Iterable[Code]) -> None:
@@ -99,36 +99,46 @@ class Precompiler:
 
     def _work(self) -> None:
         """Let a process compile one kernel after the other until none is left."""
-        code: Code | None = None
+        code: Code = ()
+        has_ended = False
         try:
             assert self._compiler.folder is not None
             with _start(self._compiler.arch, self._compiler.folder) as process:
                 with self._changed:
                     self._processes.append(process)
                 assert process.stdin is not None and process.stdout is not None
-                while (code := self._next(code)) is not None:
+                while (following := self._next(code)) is not None:
+                    code = following
                     process.stdin.write(json.dumps(code) + "\n")
                     process.stdin.flush()
                     if not process.stdout.readline():
                         break
+                else:
+                    has_ended = True
         except OSError:  # no more processes possible, or it has ended
             pass
         finally:
-            with self._changed:
-                self._started -= 1
-                self._compiling.discard(code or ())
-                self._changed.notify_all()
+            if not has_ended:
+                with self._changed:
+                    self._end(code)
 
-    def _next(self, done: Code | None) -> Code | None:
-        """The next to compile, None if none is left; `done` is compiled."""
+    def _next(self, done: Code) -> Code | None:
+        """The next to compile; `done` is compiled. None if none is left: the thread counts as ended from then on."""
         with self._changed:
-            self._compiling.discard(done or ())
-            self._changed.notify_all()
             code = next(iter(self._waiting), None)
-            if code is not None:
-                del self._waiting[code]
-                self._compiling.add(code)
+            if code is None:
+                self._end(done)
+                return None
+            self._compiling.add(code)  # before it leaves those that wait: `is_ready` takes no lock
+            del self._waiting[code]
+            self._compiling.discard(done)
+            self._changed.notify_all()
             return code
+
+    def _end(self, done: Code) -> None:
+        self._started -= 1
+        self._compiling.discard(done)
+        self._changed.notify_all()
 
 
 def _start(arch: str, folder: FilePath) -> subprocess.Popen[str]:
@@ -144,7 +154,7 @@ def survey_codes() -> list[Code]:
 
 
 def codes_of(batch: Iterable[Workload], capability: tuple[int, int]) -> Iterator[Code]:
-    """What the kernels of a batch are compiled of; none of what cannot run."""
+    """Sources and macros of the kernels of a batch; unsupported workloads are skipped."""
     for workload in batch:
         with contextlib.suppress(DeviceError):
             match workload:

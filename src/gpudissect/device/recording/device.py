@@ -160,13 +160,14 @@ class RecordedGpu(Device):
         self._content = content
         self._contexts: list[Context] = []
         self._traces: dict[str, list[tuple[Entry, Data]]] = defaultdict(list)
-        self._places: dict[str, list[int]] = defaultdict(list)  # numbers of their entries
+        self._place_count = 0  # traces and errors, which are numbered together
+        self._places: dict[str, list[int]] = defaultdict(list)
         self._errors: dict[tuple[str, int], GpudissectError] = {}
         self._error_places: dict[tuple[str, int], int] = {}
         self._trace_runs: Counter[str] = Counter()
         self._batch_runs: Counter[str] = Counter()
-        for number, (entry, data) in enumerate(content.entries):
-            self._add(number, entry, data)
+        for entry, data in content.entries:
+            self._add(entry, data)
         device = content.header.get("device")
         if isinstance(device, dict):
             device = current_names(device, WIRE_FIELDS["DeviceInfo"])
@@ -219,19 +220,28 @@ class RecordedGpu(Device):
         return Sorted(self.run, self._place)
 
     def _place(self, batch: Batch) -> tuple[int, ...]:
-        """Numbers of the entries that answer the first and the last workload of a batch; none if it lacks one."""
-        if self._errors:
-            key = _batch_key([digest(workload) for workload in batch])
-            if (key, self._batch_runs[key]) in self._errors:
-                return (self._error_places[key, self._batch_runs[key]],)
-        names = [digest(workload) for workload in (*batch[:1], *batch[-1:])]
-        places = [self._places.get(name, [])[self._trace_runs[name] :] for name in names]
-        return tuple(next_ones[0] for next_ones in places) if all(places) else ()
+        """Where a batch was recorded: first those whose next traces stand together, the longest at a place first.
 
-    def _add(self, number: int, entry: Entry, data: Data) -> None:
+        Empty if a trace is missing.
+        """
+        names = [digest(workload) for workload in batch]
+        if self._errors and (run := (key := _batch_key(names), self._batch_runs[key])) in self._errors:
+            return (0, self._error_places[run])
+        used, places = Counter[str](), list[int]()
+        for name in names:
+            recorded, number = self._places.get(name, ()), self._trace_runs[name] + used[name]
+            if number >= len(recorded):
+                return ()
+            places.append(recorded[number])
+            used[name] += 1
+        first, count = places[0] if places else 0, len(places)
+        return (0, first, -count) if places == [*range(first, first + count)] else (1, first, places[-1])
+
+    def _add(self, entry: Entry, data: Data) -> None:
+        self._place_count += "trace" in entry or "error" in entry
         if "trace" in entry:
             self._traces[str(entry["trace"])].append((entry, data))
-            self._places[str(entry["trace"])].append(number)
+            self._places[str(entry["trace"])].append(self._place_count)
         elif "context" in entry:
             context = _validate(_CONTEXT, entry["context"], f"recording {self._folder}: a context")
             if context.clock_hz is not None and not MIN_CLOCK_HZ <= context.clock_hz <= MAX_CLOCK_HZ:
@@ -243,7 +253,7 @@ class RecordedGpu(Device):
             if not (isinstance(kind, type) and issubclass(kind, GpudissectError) and isinstance(run, int)):
                 raise RecordingError(f"recording {self._folder}: it holds an unknown error {entry['error']!r:.60}")
             self._errors[str(entry.get("batch")), run] = kind(str(entry.get("message")))
-            self._error_places[str(entry.get("batch")), run] = number
+            self._error_places[str(entry.get("batch")), run] = self._place_count
 
     def _check_numbers(self, info: DeviceInfo) -> None:
         """Raise `RecordingError` for numbers that no device has: they would overflow in what follows from them."""

@@ -78,7 +78,7 @@ def tlb_sets_plan(element: str, bench: Bench, known: Known) -> Plan:
 
 @dataclass(frozen=True)
 class _Conflict:
-    """Pages that do not fit, but would without any one of certain `candidates`, or of all if `is_exact`."""
+    """Pages that do not fit together. Without one of the `candidates` the others fit: each if `is_exact`, or some."""
 
     pages: Pages
     candidates: list[int]
@@ -168,7 +168,7 @@ class _SetSearch:
         return ways
 
     def _narrowed(self, pages: Pages) -> Ask[_Conflict]:
-        """Find the pages without any one of which the others fit, by groups; test some of them one by one."""
+        """Narrow down, by groups, the pages without which the others fit; test a sample of them one by one."""
         groups = np.array_split(self.bench.rng("groups of pages", pages.size).permutation(pages), GROUPS)
         groups = [group for group in groups if group.size]
         fits = yield from self._fit([np.setdiff1d(pages, group) for group in groups])
@@ -192,7 +192,7 @@ class _SetSearch:
         return _Conflict(pages, candidates, is_exact=False)
 
     def _needed(self, conflict: _Conflict) -> Ask[list[int]]:
-        """The pages without any one of which the others fit, one by one."""
+        """The pages without which the others fit, tested one by one."""
         pages, candidates = conflict.pages, conflict.candidates
         if conflict.is_exact:
             return sorted(candidates)

@@ -40,7 +40,7 @@ CHAINS: Code = ("chains.cu",)
 
 
 def chase_code(chase: Chase) -> Code:
-    """What the kernel of a chase is compiled of."""
+    """Source and macros of the kernel of a chase."""
     macros = [TRAITS[chase.path].macro]
     if chase.before:
         macros.append("PRIOR")

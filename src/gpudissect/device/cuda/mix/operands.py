@@ -28,7 +28,7 @@ class Operands:
 
 
 def links_code(mix: Mix) -> Code:
-    """What the kernels are compiled of that write the links of a mix, and measure the clock behind it."""
+    """Source and macros of the kernels that write the links of a mix and measure the clock after it."""
     return ("mix_links.cu", f"WIDTH={mix.width}")
 
 

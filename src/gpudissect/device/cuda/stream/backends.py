@@ -77,7 +77,7 @@ def stream_code(stream: Stream) -> Code:
 
 
 def _tile_code(stream: Stream) -> Code:
-    """The same on global or shared memory, where tiles are moved."""
+    """Source and macros for a stream of tiles in global or shared memory."""
     words = max(1, stream.width // 4) * (1 if stream.transfer is Transfer.WRITE else stream.ilp)
     needed = words + _OTHER_REGISTERS
     threads = next(size for size in _BLOCK_SIZES if needed <= min(SM_REGISTERS // size, MAX_THREAD_REGISTERS))
