@@ -1,6 +1,5 @@
 """A recording replays exactly what was recorded, and refuses anything that it does not hold."""
 
-import itertools
 import tracemalloc
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 
 from gpudissect.device.base import Described, Device, without_host
-from gpudissect.device.queue import Deferred
 from gpudissect.device.recording import codec, format
 from gpudissect.device.recording.device import MAX_ITEMS, MAX_SMS, RecordedGpu, Recorder
 from gpudissect.device_info import DeviceInfo, Origin
@@ -147,45 +145,6 @@ def test_a_recording_without_the_host_names_none(folder):
     provenance = RecordedGpu.open(folder).info.provenance
     assert "host" not in provenance and provenance["gpu_uuid"] == "GPU-1"
     assert "node17" not in (folder / "recording.jsonl").read_text(encoding="utf-8")
-
-
-def answers(device: Device, *batches: Sequence[Workload]) -> list[object]:
-    """Of a queue to which all batches are submitted before the first is collected."""
-    queue, found = device.queue(), list[object]()
-    for batch in batches:
-        queue.submit(batch)
-    for _ in batches:
-        _, answer = queue.collect()
-        found.append(str(answer) if isinstance(answer, OutOfMemory) else [trace.workload for trace in answer])
-    return found
-
-
-class FailsOnce(FakeGpu):
-    """It has no room for the first batch that holds a chase through shared memory."""
-
-    def run(self, batch: Sequence[Workload]) -> list[Trace]:
-        if LAP in batch and self.error is None:
-            self.error = OutOfMemory("no room")
-            raise self.error
-        return [self._trace(workload) for workload in batch]
-
-
-@pytest.mark.parametrize(
-    "batches", [[[LAP]], [[], [LAP]], [[LAP], [LAP, EACH]], [[EACH], [LAP], [MIX], [LAP]]], ids=len
-)
-def test_a_queue_replays_the_errors_of_its_batches(folder, batches):
-    class Alone(FailsOnce):
-        def queue(self):
-            return Deferred(self.run, 0)
-
-    with Recorder(Alone(), folder) as recorder:
-        recorded = answers(recorder, *batches)
-    assert recorded.count("no room") == 1
-    assert answers(RecordedGpu.open(folder), *batches) == recorded
-
-
-def test_a_batch_that_fails_alone_is_not_run_again():
-    assert answers(FailsOnce(), [LAP]) == ["no room"]
 
 
 def test_errors_are_raised_again_in_the_same_run_of_a_batch(folder):
@@ -376,33 +335,3 @@ def test_work_that_ends_before_it_begins_is_refused(folder, monkeypatch):
     record(folder, [MIX])
     with RecordedGpu.open(folder) as gpu, pytest.raises(RecordingError, match="ends before it begins"):
         gpu.run([MIX])
-
-
-@pytest.mark.parametrize(
-    "batches",
-    [
-        [[LAP], [LAP, EACH], [MIX]],
-        [[LAP], [EACH, LAP], []],
-        [[LAP, EACH, MIX], [LAP, MIX], [EACH, EACH]],
-        [[LAP, EACH, MIX], [LAP, LAP, MIX], [LAP, EACH, MIX]],
-    ],
-)
-def test_a_queue_answers_in_the_order_of_the_recording(folder, batches):
-    for order in itertools.permutations(range(3)):
-        with Recorder(FakeGpu(), folder / str(order)) as recorder:
-            for number in order:
-                recorder.run(batches[number])
-        queue = RecordedGpu.open(folder / str(order)).queue()
-        for batch in batches:
-            queue.submit(batch)
-        found = [batches[queue.collect()[0]] for _ in order]
-        assert [each for each in found if each] == [batches[number] for number in order if batches[number]]
-
-
-def test_a_queue_first_answers_what_the_recording_lacks(folder):
-    with Recorder(FakeGpu(), folder) as recorder:
-        recorder.run([LAP])
-    queue = RecordedGpu.open(folder).queue()
-    queue.submit([LAP])
-    queue.submit([LAP, LAP])
-    assert [queue.collect()[0] for _ in range(2)] == [1, 0]

@@ -49,8 +49,7 @@ class Precompiler:
 
     def start_survey(self) -> None:
         """Begin to compile the kernels of `SURVEY`, if as many as `MIN_KERNELS` are missing."""
-        if not self._is_survey:
-            self.start(self._missing_of_survey())
+        self.start(survey_codes())
 
     def start(self, codes: Iterable[Code]) -> None:
         """Begin to compile those that are missing, before all others."""
@@ -92,10 +91,7 @@ class Precompiler:
         if self._is_survey:
             return []
         self._is_survey = True
-        return self._missing_of_survey()
-
-    def _missing_of_survey(self) -> list[Code]:
-        return [code for code in survey_codes() if not self._compiler.has(*code)]
+        return [code for code in survey_codes() if code not in self._present and not self._compiler.has(*code)]
 
     def _work(self) -> None:
         """Let a process compile one kernel after the other until none is left."""

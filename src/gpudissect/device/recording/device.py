@@ -159,11 +159,9 @@ class RecordedGpu(Device):
         self._folder = folder
         self._content = content
         self._contexts: list[Context] = []
-        self._traces: dict[str, list[tuple[Entry, Data]]] = defaultdict(list)
-        self._place_count = 0  # traces and errors, which are numbered together
-        self._places: dict[str, list[int]] = defaultdict(list)
-        self._errors: dict[tuple[str, int], GpudissectError] = {}
-        self._error_places: dict[tuple[str, int], int] = {}
+        self._place_count = 0  # traces and errors, which are numbered together and kept with their numbers
+        self._traces: dict[str, list[tuple[int, Entry, Data]]] = defaultdict(list)
+        self._errors: dict[tuple[str, int], tuple[int, GpudissectError]] = {}
         self._trace_runs: Counter[str] = Counter()
         self._batch_runs: Counter[str] = Counter()
         for entry, data in content.entries:
@@ -198,11 +196,11 @@ class RecordedGpu(Device):
         """
         digests = [digest(workload) for workload in batch]
         key = _batch_key(digests)
-        if (error := self._errors.get((key, self._batch_runs[key]))) is not None:
+        if (recorded_error := self._errors.get((key, self._batch_runs[key]))) is not None:
             self._batch_runs[key] += 1
-            raise error
+            raise recorded_error[1]
         runs = self._trace_runs.copy()
-        recorded: list[tuple[Entry, Data]] = []
+        recorded: list[tuple[int, Entry, Data]] = []
         for workload, name in zip(batch, digests, strict=True):
             if runs[name] >= len(self._traces.get(name, ())):
                 whole = self._content.end is not None and not self._content.end.get("interrupted")
@@ -226,13 +224,13 @@ class RecordedGpu(Device):
         """
         names = [digest(workload) for workload in batch]
         if self._errors and (run := (key := _batch_key(names), self._batch_runs[key])) in self._errors:
-            return (0, self._error_places[run])
+            return (0, self._errors[run][0])
         used, places = Counter[str](), list[int]()
         for name in names:
-            recorded, number = self._places.get(name, ()), self._trace_runs[name] + used[name]
+            recorded, number = self._traces.get(name, ()), self._trace_runs[name] + used[name]
             if number >= len(recorded):
                 return ()
-            places.append(recorded[number])
+            places.append(recorded[number][0])
             used[name] += 1
         first, count = places[0] if places else 0, len(places)
         return (0, first, -count) if places == [*range(first, first + count)] else (1, first, places[-1])
@@ -240,8 +238,7 @@ class RecordedGpu(Device):
     def _add(self, entry: Entry, data: Data) -> None:
         self._place_count += "trace" in entry or "error" in entry
         if "trace" in entry:
-            self._traces[str(entry["trace"])].append((entry, data))
-            self._places[str(entry["trace"])].append(self._place_count)
+            self._traces[str(entry["trace"])].append((self._place_count, entry, data))
         elif "context" in entry:
             context = _validate(_CONTEXT, entry["context"], f"recording {self._folder}: a context")
             if context.clock_hz is not None and not MIN_CLOCK_HZ <= context.clock_hz <= MAX_CLOCK_HZ:
@@ -252,8 +249,7 @@ class RecordedGpu(Device):
             run = entry.get("turn")
             if not (isinstance(kind, type) and issubclass(kind, GpudissectError) and isinstance(run, int)):
                 raise RecordingError(f"recording {self._folder}: it holds an unknown error {entry['error']!r:.60}")
-            self._errors[str(entry.get("batch")), run] = kind(str(entry.get("message")))
-            self._error_places[str(entry.get("batch")), run] = self._place_count
+            self._errors[str(entry.get("batch")), run] = self._place_count, kind(str(entry.get("message")))
 
     def _check_numbers(self, info: DeviceInfo) -> None:
         """Raise `RecordingError` for numbers that no device has: they would overflow in what follows from them."""
@@ -262,8 +258,8 @@ class RecordedGpu(Device):
             if isinstance(value, int | float) and not low <= value <= high:
                 raise RecordingError(f"recording {self._folder}: its device has {name:.60} = {value!r:.40}")
 
-    def _trace(self, workload: Workload, name: str, recorded: tuple[Entry, Data]) -> Trace:
-        entry, data = recorded
+    def _trace(self, workload: Workload, name: str, recorded: tuple[int, Entry, Data]) -> Trace:
+        _, entry, data = recorded
         arrays, shapes = dict[str, Array](), array_shapes(workload, self._info.sm_count)
         try:
             for description in entry["arrays"]:
