@@ -75,7 +75,7 @@ def test_json_of_a_stream(steady, gpudissect):
         ("stream --runs 0", 2, "--runs"),
         ("stream --passes 0", 2, "--passes"),
         ("stream --waves 0", 2, "--waves"),
-        ("stream --waves 2 --passes 2", 2, "pass"),
+        ("stream --path shared --waves 2", 2, "waves"),
         ("stream --blocks-per-sm 0", 2, "--blocks-per-sm"),
         ("stream --path shared --size 64KiB", 2, "at most 48 KiB"),
         ("stream --path cluster", 3, "path cluster"),

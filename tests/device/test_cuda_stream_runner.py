@@ -213,6 +213,7 @@ TILES = {
     "no whole warps": replace(GLOBAL, threads=20, footprint=11 * 20 * 3 * 8),
     "passes": replace(GLOBAL, passes=2**32 - 1),
     "waves": replace(GLOBAL, blocks=12, waves=4, passes=1),
+    "passes of waves": replace(GLOBAL, blocks=12, waves=4, passes=3),
     "shared": SHARED,
     "passes on shared": replace(SHARED, passes=2**32 - 1),
 }

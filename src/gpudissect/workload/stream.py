@@ -50,11 +50,11 @@ class Stream:
             others have ended.
         ilp: accesses in flight per thread.
         width: bytes of one access: 1, 2, 4, 8 or 16 (on CLUSTER from 4 on); on TMA of one copy, a multiple of 16.
-        passes: traversals of the footprint in one run.
+        passes: traversals of the footprint in one run, of each wave.
         repetition: distinguishes streams that are otherwise equal.
         cluster: blocks per cluster; 1 for none.
         runs: timed runs, after an untimed one that warms the caches.
-        waves: on GLOBAL and GLOBAL_L2, number of block waves that traverse the footprint, each in one pass: `blocks`
+        waves: on GLOBAL and GLOBAL_L2, number of block waves, each of which traverses the footprint: `blocks`
             are divided into so many waves, one after the other as far as they do not fit onto the GPU at once.
         peer: on path PEER, the number of the GPU whose memory is accessed.
 
@@ -94,8 +94,8 @@ class Stream:
             yield "on path 'cluster' every block reads from the next one: a cluster needs two blocks or more"
         if self.path in READ_PATHS and self.transfer is not Transfer.READ:
             yield f"a stream on path {self.path.value!r} can only read, not {self.transfer.value}"
-        if self.waves > 1 and (self.path not in (Path.GLOBAL, Path.GLOBAL_L2) or self.passes > 1):
-            yield "waves are supported only on paths 'global' and 'global_l2', in one pass each"
+        if self.waves > 1 and self.path not in (Path.GLOBAL, Path.GLOBAL_L2):
+            yield "waves are supported only on paths 'global' and 'global_l2'"
         if not 0 <= self.peer < MAX_PEERS or (self.path is not Path.PEER and self.peer != 1):
             yield f"'peer' is an option of path 'peer', the number of a GPU in [0, {MAX_PEERS}), got {self.peer}"
         if self.blocks % self.waves:

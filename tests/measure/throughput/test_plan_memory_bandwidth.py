@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.plan import Bench, Known, Study
+from gpudissect.measure.plan import Bench, Known, StopEarly, Study
 from gpudissect.survey.registry import experiments
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Mix, Path, Stream, Workload
@@ -82,10 +82,54 @@ def test_short_blocks_on_the_l2_are_far_apart() -> None:
     reading(device, "l2")
     short = [each for each in device.workloads if isinstance(each, Stream) and each.waves > 1]
     assert short and all(each.blocks == each.waves * each.blocks_per_wave for each in short)
-    for each in short:
+    assert {each.threads for each in short if each.blocks_per_wave <= SMS} == {128, 256}, "of these, many share lines"
+    for each in (each for each in short if each.blocks_per_wave > SMS):
         registers = each.threads * (each.ilp * each.width // 4 + 24)
         assert each.blocks_per_wave >= 1.3 * SMS * min(2048 // each.threads, 65536 // registers)
         assert each.moved >= 1 << 28
+
+
+class BlockwiseGpu(SteadyGpu):
+    """Its L2 gives more to long blocks (`long`) and to blocks that share lines (`sharing`), in multiples."""
+
+    long = sharing = 1.0
+
+    def _stream(self, stream: Stream) -> dict[str, np.ndarray]:
+        arrays = super()._stream(stream)
+        if stream.waves > 1:
+            factor = self.long if stream.passes > 1 else self.sharing if stream.blocks_per_wave <= SMS else 1.0
+            arrays["nanoseconds"] = np.rint(arrays["nanoseconds"] / factor)
+        return arrays
+
+
+@pytest.mark.parametrize("transfer", ["read", "write"])
+def test_longer_blocks_count_where_they_are_faster(transfer: str) -> None:
+    device = BlockwiseGpu()
+    shorter, device.long = (found(device, f"bandwidth.l2.{transfer}")["l2", f"{transfer}_bandwidth"], 1.02)
+    longer = found(device, f"bandwidth.l2.{transfer}")["l2", f"{transfer}_bandwidth"]
+    assert longer.value / shorter.value == pytest.approx(1.02, abs=0.004)
+    assert longer.low <= longer.value <= longer.high
+    assert "for each block of" in longer.caveats[0] and "for each block of" not in " ".join(shorter.caveats)
+
+
+def test_lines_that_blocks_share_are_a_caveat_of_reads() -> None:
+    device = BlockwiseGpu()
+    device.sharing = 1.3
+    read, write = (found(device, f"bandwidth.l2.{each}")["l2", f"{each}_bandwidth"] for each in ("read", "write"))
+    assert read.value == pytest.approx(900e9, rel=0.01) and "read the same lines at a time: 117" in read.caveats[-1]
+    assert "same lines" not in " ".join(write.caveats)
+
+
+def test_a_recording_without_the_longer_blocks_keeps_what_it_has() -> None:
+    plan = experiments(Study.DISCOVER)["bandwidth.l2.read"].plan(Bench(INFO), Known(KNOWN))
+    device, batch, ended = SteadyGpu(), next(plan), None
+    while ended is None:
+        try:
+            is_longer = any(isinstance(each, Stream) and each.waves > 1 and each.passes > 1 for each in batch)
+            batch = plan.throw(StopEarly()) if is_longer else plan.send(device.run(batch))
+        except StopIteration as stop:
+            ended = stop.value
+    assert ended.estimates[0].value == pytest.approx(900e9, rel=0.01)
 
 
 def test_waves_of_blocks_are_tried() -> None:

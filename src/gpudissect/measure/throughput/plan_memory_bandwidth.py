@@ -1,9 +1,10 @@
 """Bandwidth of L2 and memory, and whether the path of stores to the L2 limits writes to other levels.
 
 *L2.* With resident blocks the run lasts until the SM with the longest path is done. Short blocks balance the load: an
-H200 reads 5 % more with them. But if blocks on several SMs read the same lines at about the same time, requests are
-merged on the way to its L2, which then gives less than the SMs get: 9.5 to 10.3 TB/s, of which hardware counters find
-as little as 60 % in the L2. So blocks that run at the same time access tiles of their own, far enough apart.
+H200 reads 5 % more with them, and another 1 % if each reads some hundred kilobytes. But if blocks on several SMs read
+the same lines at about the same time, requests are merged on the way to its L2, which then gives less than the SMs get:
+up to 12.2 TB/s, of which hardware counters find as little as 60 % in the L2. So blocks that run at the same time access
+tiles of their own, far enough apart. A caveat states how much blocks read that share lines.
 
 *Stores.* An L1 that writes through passes on its stores, and memory is written through the L2. If a level takes as much
 as the L2, the path to the L2 may limit both; if more, the L2 takes at least as much. Since Volta all stores cross the
@@ -11,6 +12,7 @@ L1, whether data stay there or not (Nsight Compute, "L1TEX"). So the write rate 
 than the share of the L2 that one SM gets; otherwise there is a lower bound.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -19,7 +21,7 @@ import numpy as np
 from gpudissect.catalogue.compute_capability import stores_cross_l1
 from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.cache.plan_capacity import capacity_of
-from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, StopEarly, without
 from gpudissect.measure.throughput import rate_estimates, stream_search
 from gpudissect.measure.throughput.infer_throughput import Throughput
 from gpudissect.measure.throughput.rate_estimates import (
@@ -42,6 +44,10 @@ ITERATIONS = (
 )
 MIN_DISTANCE = 1.4  # footprint before tiles are accessed again, relative to that of all resident blocks
 MIN_WAVE_BYTES = 1 << 28  # of a run of short blocks: far more than the timer's step
+LONG_BLOCK_BYTES, LONG_RUN_BYTES = 256 << 10, 1 << 33  # that a longer block accesses, and a run of them
+MAX_LONG_BLOCKS = 1 << 19  # of such a run
+SHARERS = (16, 64)  # resident blocks that read the same tiles
+SHARING_KINDS = ((128, 2, 16), (128, 4, 8), (256, 2, 16))  # threads, loads in flight, bytes of each
 MEMORY_FOOTPRINT = 128
 """Footprint of all buffers in capacities of the L2. Little stays in the L2, and thousands of short blocks have a few
 tiles each: on an H200 the best for stores (one to three tiles each 4.67 TB/s, six 4.59, fifteen 4.54, resident blocks
@@ -85,6 +91,13 @@ def l2_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
         caveats.append(f"over {format_bytes(large)}, most of the L2: {', '.join(texts)}")
     found = plateau_estimate("l2", attribute, surface, NO_L2_BOUND, tuple(caveats))
     found = replace(found, evidence=(*found.evidence, *map(digest, streams)))
+    try:
+        if found.status is Status.FOUND:
+            found = yield from _longer_blocks(found, shapes, transfer, footprint, tuple(caveats), bench)
+        if transfer is Transfer.READ:
+            found = yield from _shared_lines(found, footprint, bench)
+    except StopEarly:  # both only add to what was found
+        pass
     series = [surface.series("l2", f"{transfer} bandwidth by configuration", "B/s", {"width": "B"})]
     if rates and isinstance(found.value, int | float):
         points = {footprint: float(found.value)} | rates
@@ -92,6 +105,57 @@ def l2_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
         units = {"footprint": "B", "bandwidth": "B/s"}
         series.append(Series("l2", f"{transfer} bandwidth against footprint", columns, units, found.evidence))
     return Outcome((found,), Bandwidth(found, surface, make), tuple(series))
+
+
+def _longer_blocks(
+    found: Estimate,
+    shapes: Sequence[Configuration],
+    transfer: Transfer,
+    target: int,
+    caveats: tuple[str, ...],
+    bench: Bench,
+) -> Ask[Estimate]:
+    """The bandwidth of longer blocks on tiles of their own, if it is more than what was found."""
+    first = {shape.kind: shape for shape in shapes}.values()
+    resident = ((shape, stream_search.resident_blocks(shape, bench.info)) for shape in first)
+    waves = ((shape, int(MIN_DISTANCE * blocks * bench.info.sm_count)) for shape, blocks in resident)
+    streams = [_long_blocks(shape, transfer, target, blocks, LONG_BLOCK_BYTES) for shape, blocks in waves]
+    if not (fitting := [stream for stream in streams if stream is not None]):
+        return found
+    best = yield from stream_search.measure_best(fitting)
+    if best.second.rate <= (1 + stream_search.MIN_GAIN) * float(str(found.value)):
+        return found
+    stream = best.best
+    size = format_bytes(stream.footprint // stream.blocks_per_wave * stream.passes)
+    kind = f"{size} for each block of {stream.threads} threads, {stream.ilp} accesses of {stream.width} B in flight"
+    longer = stream_search.bandwidth_estimate("l2", found.attribute, best, NO_L2_BOUND, (kind, *caveats))
+    return replace(longer, evidence=(*found.evidence, *longer.evidence))
+
+
+def _shared_lines(found: Estimate, target: int, bench: Bench) -> Ask[Estimate]:
+    """A caveat about the rate of blocks that read the same lines as others at about the same time."""
+    kinds = [Configuration(1, *kind) for kind in SHARING_KINDS]
+    resident = {kind: stream_search.resident_blocks(kind, bench.info) * bench.info.sm_count for kind in kinds}
+    waves = ((kind, max(1, blocks // many)) for kind, blocks in resident.items() for many in SHARERS)
+    streams = [_long_blocks(kind, Transfer.READ, target, blocks, 0) for kind, blocks in waves]
+    if not (fitting := [stream for stream in streams if stream is not None]):
+        return found
+    best = yield from stream_search.measure_best(fitting)
+    sharers = resident[Configuration(1, best.best.threads, best.best.ilp, best.best.width)] // best.best.blocks_per_wave
+    caveat = f"where about {sharers} blocks read the same lines at a time: {format_rate(best.second.rate, 'B/s')}"
+    return replace(found, caveats=(*found.caveats, caveat), evidence=(*found.evidence, *best.evidence))
+
+
+def _long_blocks(shape: Configuration, transfer: Transfer, target: int, blocks: int, block_bytes: int) -> Stream | None:
+    """Waves of so many blocks over about `target` bytes, each over its tiles until it has accessed `block_bytes`."""
+    if (tiles := target // (blocks * shape.tile)) < 1:
+        return None
+    passes = max(1, block_bytes // (tiles * shape.tile))
+    footprint = blocks * tiles * shape.tile
+    waves = min(LONG_RUN_BYTES // (passes * footprint), MAX_LONG_BLOCKS // blocks)
+    if waves < 1:
+        return None
+    return replace(shape.stream(Path.GLOBAL_L2, transfer, footprint, waves * blocks, passes), waves=waves)
 
 
 def _resident(surface: Surface) -> list[int]:
