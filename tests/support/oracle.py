@@ -43,6 +43,7 @@ class OraclePolicy:
         self.referenced = set()
         self.prediction = {}
         self.probation, self.protected, self.room = [], [], ways // 2  # least recent first
+        self.recency, self.hits = [], []  # most recent first
 
     def use(self, way, hit):
         pass
@@ -160,6 +161,23 @@ class Slru(OraclePolicy):
         return self.probation[0]
 
 
+class LastTwoHits(OraclePolicy):
+    """One list; new lines enter behind those of the last two hits."""
+
+    def use(self, way, hit):
+        if way in self.recency:
+            self.recency.remove(way)
+        if hit:
+            self.hits = [way, *self.hits[:1]]
+            self.recency.insert(0, way)
+        else:
+            self.hits = [other for other in self.hits if other != way]
+            self.recency.insert(len(set(self.hits)), way)
+
+    def victim(self):
+        return self.recency[-1]
+
+
 class Random(OraclePolicy):
     """A random way."""
 
@@ -186,8 +204,8 @@ class Order(OraclePolicy):
         return next(self.victims) - 1
 
 
-KINDS = (Lru, Fifo, Lip, Bip, Plru, Nru, Mru, Srrip, Slru, Random, Weighted, Order)
-POLICIES = {kind.__name__.lower(): kind for kind in KINDS}
+KINDS = (Lru, Fifo, Lip, Bip, Plru, Nru, Mru, Srrip, Slru, LastTwoHits, Random, Weighted, Order)
+POLICIES = {kind.__name__.lower(): kind for kind in KINDS} | {"last-two-hits": LastTwoHits}
 
 
 class OracleCache:

@@ -14,6 +14,7 @@ from gpudissect.simulation.cache._replacement import (
     FIFO,
     HOLES,
     INDEX,
+    LAST_TWO_HITS,
     LINE,
     LINE_SHIFT,
     LIP,
@@ -285,7 +286,7 @@ def walk(
     granule, partitions = np.int64(extras[X_HOME_GRANULE]), np.int64(extras[X_PARTITIONS])
     window, row_size, banks = np.int64(extras[X_WINDOW]), np.int64(extras[X_ROW]), np.int64(extras[X_BANKS])
     timed = latencies.size > 0
-    hit_tlb, hit_page = np.int64(-1), np.int64(-1)  # of the last hit: another one there changes no state of any policy
+    hit_tlb, hit_page = np.int64(-1), np.int64(-1)  # of the last hit: another one there changes no state
     for i in range(levels.size):
         offset = chain[position]
         position += 1
@@ -331,7 +332,8 @@ def walk(
                 if kind != TLB:
                     base, level = costs[s], steps[s, 2]
                     break
-                hit_tlb, hit_page = array, offset >> arrays.shape[array, LINE_SHIFT]
+                if arrays.shape[array, POLICY] != LAST_TWO_HITS:
+                    hit_tlb, hit_page = array, offset >> arrays.shape[array, LINE_SHIFT]
                 penalty += costs[s]
                 s = steps[s, 2]
             else:

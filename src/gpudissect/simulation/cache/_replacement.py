@@ -17,7 +17,7 @@ LINE_SHIFT, SECTOR_SHIFT, SECTORS, INDEX, TABLE, PER, PERIOD, FIRST, WAYS, START
 POLICY, ODDS, ORDERS, TOUCHED, SETS, ROOM, FIRST_USE, LINE, SECTOR, FEEDS, HOLES, COLUMNS = range(10, 22)
 
 # Values of column POLICY; sets of those up to BIP are lists.
-LRU, FIFO, LIP, BIP, PLRU, NRU, MRU, SRRIP, SLRU, RANDOM, WEIGHTED, ORDER = range(12)
+LRU, FIFO, LIP, BIP, PLRU, NRU, MRU, SRRIP, SLRU, LAST_TWO_HITS, RANDOM, WEIGHTED, ORDER = range(13)
 
 MAX_SHORT_LIST, MIN_LONG_LIST = 8, 24  # lines of lists that are always written whole; that are searched as a whole
 
@@ -46,6 +46,8 @@ def use(marks: I8, policy: Int, first: Int, ways: Int, way: Int, hit: bool) -> N
         marks[first + way] = 0 if hit else 2
     elif policy == SLRU:
         _use_segmented(marks, first, ways, way, hit)
+    elif policy == LAST_TWO_HITS:
+        _use_behind_hits(marks, first, ways, way, hit)
 
 
 @inlined
@@ -63,6 +65,22 @@ def _use_segmented(marks: I8, first: Int, ways: Int, way: Int, hit: bool) -> Non
             keep = mark < 0 and not (hit and place + 1 > ways // 2)
             marks[first + other] = -(place + 1) if keep else place + 1
     marks[first + way] = -rank if hit and ways > 1 else rank
+
+
+@inlined
+def _use_behind_hits(marks: I8, first: Int, ways: Int, way: Int, hit: bool) -> None:
+    """Update ranks: 1 for the line that is replaced last; negative for lines of the last two hits; 0 if invalid."""
+    old_rank = abs(np.int64(marks[first + way]))
+    filled = rank = np.int64(1)
+    for other in range(ways):
+        filled += marks[first + other] != 0
+        rank += marks[first + other] < 0 and other != way and not hit
+    for other in range(ways):
+        mark = np.int64(marks[first + other])
+        if other != way and mark != 0:
+            place = abs(mark) + (rank <= abs(mark) < (old_rank or filled))
+            marks[first + other] = -place if mark == -1 or (mark < 0 and not hit) else place
+    marks[first + way] = -1 if hit else rank
 
 
 @inlined
@@ -86,7 +104,7 @@ def victim(arrays: Arrays, a: Int, policy: Int, first: Int, ways: Int) -> Int:
         start, place = shape[a, ORDERS], np.int64(marks[first])
         marks[first] = place + 1 if place + 1 < tables[start] else 0
         return np.int64(tables[start + 1 + place])
-    if policy == SLRU:
+    if policy in (SLRU, LAST_TWO_HITS):
         for way in range(ways):
             if abs(np.int64(marks[first + way])) == ways:
                 return np.int64(way)

@@ -25,7 +25,7 @@ MAX_HOME_MASK = 1 << 48
 MAX_PARTITIONS = 16
 MAX_BANKS = 1 << 16
 MAX_SECTORS = 32  # per line: their valid bits are one 32-bit word
-MAX_SLRU_WAYS = 64
+MAX_RANKED_WAYS = 64  # whose ranks are 8-bit numbers
 MAX_ORDER_LENGTH = 64  # replacements of a period: places are 8-bit numbers
 WEIGHT_TOLERANCE = 1e-6  # difference of the sum of weights from 1: GPU files have them as decimals
 
@@ -36,8 +36,8 @@ def check_policy(policy: Policy, ways: Sequence[int]) -> None:
         raise UsageError("a cache needs at least one set, and each set at least one way")
     if policy.kind is PolicyKind.PLRU and any(count & (count - 1) for count in ways):
         raise UsageError(f"policy 'plru' needs a power of two of ways, got {sorted(set(ways))}")
-    if policy.kind is PolicyKind.SLRU and max(ways) > MAX_SLRU_WAYS:
-        raise UsageError(f"policy 'slru' supports up to {MAX_SLRU_WAYS} ways, got {max(ways)}")
+    if policy.kind in (PolicyKind.SLRU, PolicyKind.LAST_TWO_HITS) and max(ways) > MAX_RANKED_WAYS:
+        raise UsageError(f"policy {policy.kind.value!r} supports up to {MAX_RANKED_WAYS} ways, got {max(ways)}")
     _check_order(policy, ways)
     if policy.kind is not PolicyKind.WEIGHTED:
         if policy.weights:

@@ -60,8 +60,8 @@ class Arrays(NamedTuple):
     tables: I32  # orders, each after its length; index tables; for unequal sets their starts in `tags` and the last end
     odds: F64  # cumulative probabilities of WEIGHTED
     tags: I32  # per way, number of its line, or EMPTY
-    # Per way: reference bit, prediction, rank (SLRU), node of the PLRU tree (1 the root, 0 unused), or half lines that
-    # its line takes (ROOM). For way 0 with ORDER: position in the order.
+    # Per way: reference bit, prediction, rank (SLRU, LAST_TWO_HITS), node of the PLRU tree (1 the root, 0 unused), or
+    # half lines that its line takes (ROOM). For way 0 with ORDER: position in the order.
     marks: I8
     sectors: I32  # per way, bit i is set if sector i is valid; a single element if no array is sectored
     touched: I32  # per set, the numbers of the sets that hold lines, so that a reset is cheap

@@ -56,7 +56,9 @@ class PolicyKind(StrEnum):
     - SLRU: segmented LRU (Karedla, Love & Wherry 1994, "Caching strategies to improve disk system performance", IEEE
       Computer 27(3)). A line enters a probationary segment; a hit makes it the most recent of a protected segment of
       half the ways (rounded down), whose least recent line falls back, if it is full, to the most recent place of the
-      other. Victim: the least recent probationary line. At most 64 ways. (Closest to the L1 of an H200, as observed.)
+      other. Victim: the least recent probationary line. At most 64 ways.
+    - LAST_TWO_HITS: LRU, but a new line enters the order of recency behind the lines of the last two hits in its set:
+      two lines, one if it was hit twice in a row. At most 64 ways. (The L1 of an H100 and an H200, as observed.)
     - LIP: LRU with insertion at the other end (Qureshi et al. 2007, "Adaptive insertion policies for high performance
       caching", section 4): a new line is the next victim until it is hit. Victims are chosen as by LRU.
     - BIP: as LIP, but one new line in 32, at random, is inserted as by LRU (ibid., bimodal insertion).
@@ -77,6 +79,7 @@ class PolicyKind(StrEnum):
     MRU = "mru"
     SRRIP = "srrip"
     SLRU = "slru"
+    LAST_TWO_HITS = "last-two-hits"
     LIP = "lip"
     BIP = "bip"
     RANDOM = "random"
