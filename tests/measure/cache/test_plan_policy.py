@@ -14,7 +14,7 @@ from tests.measure.conftest import bits, plain_l2
 from tests.support.driving import estimates, outcome
 from tests.support.one_cache import OneCache, levels
 from tests.support.oracle import POLICIES, Weighted
-from tests.support.strange_policies import DETERMINISTIC, PARTLY_RANDOM, Bypassed, ForgetfulLru, TurnsFifo
+from tests.support.strange_policies import DETERMINISTIC, PARTLY_RANDOM, Bypassed, ForgetfulLru, SmallSlru, TurnsFifo
 
 SETS = 4
 FERMI = (1 / 6, 1 / 2, 1 / 6, 1 / 6)  # MC16 fig 11
@@ -50,11 +50,16 @@ def weights_of(estimate):
 
 
 @pytest.mark.parametrize("misread", [0.0, 0.0025])
-@pytest.mark.parametrize("name", ["lru", "fifo", "plru", "nru", "mru", "srrip", "slru", "lip", "random"])
+@pytest.mark.parametrize(
+    "name", ["lru", "fifo", "plru", "nru", "mru", "srrip", "slru", "last-two-hits", "lip", "random"]
+)
 def test_every_known_policy_is_identified(name, misread):
-    for ways in [2, 4, 8, 16] if name == "plru" else range(2, 25, 4 if name == "random" else 1 if misread == 0 else 3):
+    most = 14 if name == "last-two-hits" else 25  # with more ways it hardly differs from LRU
+    for ways in (
+        [2, 4, 8, 16] if name == "plru" else range(2, most, 4 if name == "random" else 1 if misread == 0 else 3)
+    ):
         found = policy_of(oracle_policy(name), ways, misread)
-        equal = "lru" if ways == 2 and name in ("plru", "mru") else name  # equal with two ways
+        equal = {"plru": "lru", "mru": "lru", "last-two-hits": "slru"}.get(name, name) if ways == 2 else name
         assert (ways, found.value, found.reason) == (ways, equal, "")
 
 
@@ -64,6 +69,8 @@ def test_other_deterministic_policies_are_unknown(policy, misread):
     for ways in (4, 6, 8, 16, 24):
         if policy is ForgetfulLru and ways < 8:
             continue  # one use in 64: in small sets the effect is lost before it shows
+        if policy is SmallSlru and ways == 8:
+            continue  # it protects two lines: 'last-two-hits' but for 13 of 20,000 random accesses
         found = policy_of(policy, ways, misread)
         assert (ways, found.status, found.value) == (ways, Status.AMBIGUOUS, None)
         assert "none of the known policies" in found.reason
@@ -87,7 +94,7 @@ def test_long_runs_show_what_short_ones_do_not(policy, ways):
     assert found.status is Status.AMBIGUOUS and "the closest, lru" in found.reason
 
 
-@pytest.mark.parametrize(("kind", "ways"), [("lru", 4), ("lru", 16), ("slru", 12), ("plru", 8), ("fifo", 6)])
+@pytest.mark.parametrize(("kind", "ways"), [("lru", 4), ("last-two-hits", 4), ("slru", 12), ("plru", 8), ("fifo", 6)])
 @pytest.mark.parametrize("misread", [0.0, 0.005])
 def test_long_runs_of_a_right_policy_change_nothing(kind, ways, misread):
     assert long_runs_of(oracle_policy(kind), ways, kind, misread) == ()
@@ -118,7 +125,7 @@ def test_weights_of_the_ways_are_found_within_a_fiftieth(misread):
         assert np.abs(found - shares).max() <= (0.02 if misread < 0.004 else 0.03), (number, shares, found)
 
 
-@pytest.mark.parametrize(("kind", "ways"), [("srrip", (6, 6, 7, 6)), ("slru", (12,) * 4)])
+@pytest.mark.parametrize(("kind", "ways"), [("srrip", (6, 6, 7, 6)), ("slru", (12,) * 4), ("last-two-hits", (4,) * 4)])
 def test_from_latencies_with_delays_on_unequal_sets_with_sectors_and_an_xor_index(gpu_with, kind, ways):
     index = Index(IndexKind.XOR, masks=(1 << 7 | 1 << 9, 1 << 8 | 1 << 12))
     gpu = gpu_with(Cache(ways, 128, 32, index, Policy(PolicyKind(kind))), plain_l2(), Noise(seed=3, outliers=0.005))
