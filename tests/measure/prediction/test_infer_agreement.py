@@ -10,6 +10,7 @@ from gpudissect.measure.prediction.infer_agreement import (
     PathCounts,
     count_levels,
     count_misses,
+    exceeds,
     name_accesses,
     predict_misses,
     refutation,
@@ -36,14 +37,14 @@ class TestMisses:
     def test_the_cache_itself_is_predicted_to_the_last_access(self, kind):
         offsets = accesses()
         observed = CacheModel(cache(kind)).access_many(offsets)
-        counts = count_misses("l1", [(predict_misses(cache(kind), offsets), observed)])
+        counts = count_misses("l1", [(predict_misses(cache(kind), None, offsets), observed)])
         assert (counts.agreement, counts.possible) == (1.0, 1.0)
         assert counts.accesses == offsets.size - np.unique(offsets // 32).size, "first touches do not count"
 
     def test_another_policy_is_not(self):
         offsets = accesses()
         observed = CacheModel(cache("mru")).access_many(offsets)
-        counts = count_misses("l1", [(predict_misses(cache("lru"), offsets), observed)])
+        counts = count_misses("l1", [(predict_misses(cache("lru"), None, offsets), observed)])
         assert counts.agreement < 0.95
         assert counts.right + counts.hits_wrong + counts.misses_wrong == counts.accesses
 
@@ -52,16 +53,28 @@ class TestMisses:
         random = cache(kind, (0.4, 0.3, 0.2, 0.1) if kind == "weighted" else ())
         orders = [accesses(seed) for seed in range(10)]
         observed = [CacheModel(random, 100 + seed).access_many(order) for seed, order in enumerate(orders)]
-        predicted = [predict_misses(random, order) for order in orders]
+        predicted = [predict_misses(random, None, order) for order in orders]
         counts = count_misses("l1", list(zip(predicted, observed, strict=True)))
         assert counts.possible < 0.98
         assert counts.agreement == pytest.approx(counts.possible, abs=0.02)
+
+    @pytest.mark.parametrize("held", [None, 0, 5, 20, 31, 32])
+    def test_accesses_count_until_more_lines_may_be_resident_than_find_room(self, held):
+        offsets, filled, count = accesses(3, lines=40), {}, []
+        for line in (offsets // 64).tolist():
+            lines = filled.setdefault(line % 8, set())
+            lines.add(line)
+            count.append(sum(min(4, len(each)) for each in filled.values()))
+        beyond = exceeds(held, cache("lru"), offsets)
+        assert beyond.tolist() == [held is not None and each > held for each in count]
+        counted = predict_misses(cache("lru"), held, offsets).repeated
+        assert np.array_equal(counted, predict_misses(cache("lru"), None, offsets).repeated & ~beyond)
 
     def test_unclear_accesses_do_not_count(self):
         offsets = accesses()
         observed = CacheModel(cache("lru")).access_many(offsets)
         observed[::3] = 2
-        counts = count_misses("l1", [(predict_misses(cache("lru"), offsets), observed)])
+        counts = count_misses("l1", [(predict_misses(cache("lru"), None, offsets), observed)])
         assert counts.agreement == 1.0
         assert counts.accesses < offsets.size * 0.67
 

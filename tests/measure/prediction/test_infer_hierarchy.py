@@ -1,12 +1,14 @@
 """The hierarchy put together from what was inferred: simulated as one, it answers as each of its parts would."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpudissect.measure.cache.infer_level import Level, plateau_of
 from gpudissect.measure.cache.infer_line import Granularity
-from gpudissect.measure.prediction.infer_agreement import UNCLEAR, is_repeated
+from gpudissect.measure.prediction.infer_agreement import UNCLEAR, exceeds, is_repeated
 from gpudissect.measure.prediction.infer_hierarchy import (
     PathModel,
     Stage,
@@ -80,6 +82,16 @@ def test_of_unknown_sets_only_what_any_would_do_is_predicted(seed, shape):
     predicted = levels != UNCLEAR
     assert 0.2 < predicted.mean() < 1
     assert np.mean(levels[predicted] == true[predicted]) > 0.9
+
+
+def test_nothing_is_predicted_when_a_cache_may_lack_room():
+    whole = stage("l1", cache(8, 4), 40, (60, 150))
+    offsets = random_lines(2, 2000, 48)
+    levels, _ = PathModel(Path.GLOBAL, (whole,), 230.0).predict(offsets)
+    limited, _ = PathModel(Path.GLOBAL, (replace(whole, held=20),), 230.0).predict(offsets)
+    beyond = exceeds(20, whole.cache, offsets)
+    assert 20 < beyond.argmax() < 200
+    assert np.all(limited[beyond] == UNCLEAR) and np.array_equal(limited[~beyond], levels[~beyond])
 
 
 def test_a_cache_of_ample_size_evicts_nothing():

@@ -139,7 +139,7 @@ def random_cache(rng: random.Random, min_size: int, max_size: int, scope: Scope 
     """About `min_size` to `max_size` bytes: any policy, three kinds of index, sectors, sometimes unequal sets."""
     sector = rng.choice([32, 32, 64, 128])
     line = min(256, sector * rng.choice([1, 1, 2, 4]))
-    kind = rng.choice([kind for kind in PolicyKind if kind is not PolicyKind.LAST_TWO_HITS])
+    kind: PolicyKind = rng.choice([kind for kind in PolicyKind if kind is not PolicyKind.LAST_TWO_HITS])
     ways = rng.choice([4, 8, 16] if kind is PolicyKind.PLRU else [2, 3, 4, 6, 8, 12, 16, 24])
     sets = max(1, int(rng.uniform(min_size, max_size)) // line // ways)
     low, bits = line.bit_length() - 1, sets.bit_length() - 1

@@ -29,6 +29,7 @@ class Structure:
     lines: int  # line numbers below this were tested
     evidence: tuple[str, ...] = ()
     room: Room | None = None  # for data; None: for every way
+    held: int | None = None  # lines that surely find room together, if that is all that is known of it
 
     def set_of(self, lines: Array) -> Array:
         """Set numbers of lines (numbers, not bytes)."""

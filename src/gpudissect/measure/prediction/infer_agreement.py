@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_policy import HIT, MISS, UNKNOWN, Outcomes, max_repeated_errors
 from gpudissect.simulation.cache.geometry import RANDOM_POLICIES, Cache, Policy
+from gpudissect.simulation.cache.index import set_numbers
 from gpudissect.simulation.cache.models import CacheModel
 
 Array = NDArray[np.int64]
@@ -72,7 +73,7 @@ class PredictedMisses:
     """What accesses to one cache must be, arrays of shape (n,)."""
 
     misses: Outcomes  # MISS or HIT
-    repeated: Mask  # whether the access counts: first touches miss in any cache
+    repeated: Mask  # whether the access counts: first touches miss in any cache; see also `exceeds`
     possible: float  # share of these that can be predicted; below 1 if the policy is random
 
 
@@ -109,9 +110,27 @@ def is_repeated(offsets: Array, size: int) -> Mask:
     return np.asarray(first[numbers] != np.arange(count))
 
 
-def predict_misses(cache: Cache, offsets: Array) -> PredictedMisses:
-    """Outcomes of accesses at byte offsets to a cache, cold at first."""
-    repeated, model = is_repeated(offsets, cache.sector), CacheModel(cache)
+def exceeds(held: int | None, cache: Cache, offsets: Array) -> Mask:
+    """Which accesses come when more than `held` lines may be resident in a cache, cold at first; none if that is None.
+
+    A cache with more tags than room for data then loses lines of other sets.
+    """
+    if held is None:
+        return np.zeros(offsets.size, dtype=bool)
+    _, first = np.unique(offsets // cache.line, return_index=True)
+    first.sort()  # accesses that bring a new line
+    sets = set_numbers(cache.index, cache.line, cache.sets, offsets[first])
+    order = np.argsort(sets, kind="stable")
+    rank = np.empty(first.size, dtype=np.int64)  # of a line in its set
+    rank[order] = np.arange(first.size) - np.searchsorted(sets[order], sets[order])
+    fills = np.zeros(offsets.size, dtype=np.int64)
+    fills[first] = rank < np.array(cache.ways)[sets]
+    return np.asarray(np.cumsum(fills) > held)
+
+
+def predict_misses(cache: Cache, held: int | None, offsets: Array) -> PredictedMisses:
+    """Outcomes of accesses at byte offsets to a cache, cold at first; those that `exceeds` names do not count."""
+    repeated, model = is_repeated(offsets, cache.sector) & ~exceeds(held, cache, offsets), CacheModel(cache)
     if cache.policy.kind not in RANDOM_POLICIES:
         return PredictedMisses(model.access_many(offsets), repeated, 1.0)
 

@@ -55,7 +55,7 @@ def prediction_plan(element: str, bench: Bench, known: Known) -> Plan:
     chase = partial(Chase, path=level.path, timing=Timing.EACH, warmup=0, laps=LAPS, alone=level.alone)
     traces = yield [chase(order=Explicit(order), flush=level.alone) for order in orders]
     offsets = [np.tile(order, LAPS) for order in orders]
-    predicted = predict_each(partial(infer_agreement.predict_misses, cache), offsets)
+    predicted = predict_each(partial(infer_agreement.predict_misses, cache, structure.held), offsets)
     pairs = list(zip(predicted, [classify(trace.cycles, level.bounds) for trace in traces], strict=True))
     counts = infer_agreement.count_misses(element, pairs)
     shortfall = MISREAD_SHORTFALL if counts.possible == 1 else infer_agreement.RANDOM_SHORTFALL
