@@ -6,6 +6,8 @@ from itertools import chain
 from hypothesis import strategies as st
 
 from gpudissect.simulation.cache.geometry import (
+    HALF_ROOM_POLICIES,
+    ROOM_POLICIES,
     Cache,
     Fill,
     Hierarchy,
@@ -75,8 +77,8 @@ def caches(draw):
     ways, policy = draw(ways_and_policy(sets))
     sector = draw(st.sampled_from([line, line // 4, line // 16]))
     room = None
-    if policy.kind in (PolicyKind.LRU, PolicyKind.FIFO) and draw(st.booleans()):
-        room = Room(draw(st.integers(sets, sum(ways))), draw(st.booleans()))
+    if policy.kind in ROOM_POLICIES and draw(st.booleans()):
+        room = Room(draw(st.integers(sets, sum(ways))), policy.kind in HALF_ROOM_POLICIES and draw(st.booleans()))
     return Cache(ways, line, sector, draw(indices(line, sets)), policy, room=room)
 
 

@@ -264,13 +264,18 @@ class OracleCache:
             self.evict(number, self.sets[number].index(line))
         return True
 
+    def _next_victim(self, ways, policy):
+        if isinstance(policy, LastTwoHits):  # which goes on counting the ways that lost their lines
+            return [way for way in policy.recency if ways[way] is not None][-1]
+        return policy.order.pop(0)
+
     def take_room(self, number, line, half_lines):
         if self.cache.room is None:
             return
         self.half_lines[number, line] = half_lines
         while sum(self.half_lines.values()) > 2 * self.cache.room.lines:
             if sum(line is not None for line in self.sets[self.turn]) > 1:
-                self.evict(self.turn, self.policies[self.turn].order.pop(0))
+                self.evict(self.turn, self._next_victim(self.sets[self.turn], self.policies[self.turn]))
             self.turn = (self.turn + 1) % len(self.sets)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, model_validator
 
 from gpudissect.catalogue.quantity import Bit, Count, Cycles, Number, Position, Size, Sourced, Table, wrong
-from gpudissect.simulation.cache.check import MAX_ORDER_LENGTH
+from gpudissect.simulation.cache.check import MAX_ORDER_LENGTH, room_policies
 from gpudissect.simulation.cache.geometry import Fill, IndexKind, Policy, PolicyKind, Scope
 
 MAX_WAYS = 1 << 14
@@ -191,7 +191,7 @@ class CacheTable(Lines):
             wrong("fetch_granularity.value", sector, f"a divisor of the line, {line} B, and a multiple of 4 B")
         total = self._check_lines(line) * line
         if self.room is not None:
-            self._check_room(self.room.value.lines, total // line)
+            self._check_room(self.room.value, total // line)
             total = self.room.value.lines * line
         if total != self.capacity.value:
             what = "sum of ways * line_size" if self.room is None else "room.lines * line_size"
@@ -200,12 +200,12 @@ class CacheTable(Lines):
             wrong("alternative.capacity.value", self.alternative.capacity.value, f"the same, {total}")
         return self
 
-    def _check_room(self, lines: int, ways: int) -> None:
-        if not self.sets.value <= lines <= ways:
-            wrong("room.value.lines", lines, f"{self.sets.value}, one per set, to {ways}, the sum of ways")
-        kind = self.replacement_policy.value.kind
-        if kind not in (PolicyKind.LRU, PolicyKind.FIFO) or self.fill is not Fill.MISSES:
-            wrong("room", "a table", "only with policy 'lru' or 'fifo', and fill 'misses'")
+    def _check_room(self, room: RoomTable, ways: int) -> None:
+        if not self.sets.value <= room.lines <= ways:
+            wrong("room.value.lines", room.lines, f"{self.sets.value}, one per set, to {ways}, the sum of ways")
+        kinds = room_policies(room.halves)
+        if self.replacement_policy.value.kind not in kinds or self.fill is not Fill.MISSES:
+            wrong("room", "a table", f"only with policies {', '.join(kinds)}, and fill 'misses'")
 
 
 class TlbTable(Lines):

@@ -31,6 +31,7 @@ from gpudissect.simulation.cache._replacement import (
     TABLE,
     TOUCHED,
     fill_list,
+    make_room,
     place_of,
     remove,
     take_room,
@@ -148,7 +149,7 @@ def _access(arrays: Arrays, a: Int, offset: Int) -> bool:
             to_front(tags, first, ways, way)
         elif policy > BIP:
             use(marks, policy, first, ways, way, True)
-        if shape[a, ROOM] > 0:
+        if shape[a, ROOM] > 0 and policy <= BIP:
             take_room(arrays, a, first, ways, way)
         if not hit:
             lost[a, 0] = EMPTY
@@ -168,6 +169,8 @@ def _access(arrays: Arrays, a: Int, offset: Int) -> bool:
         if way == ways:
             way = victim(arrays, a, policy, first, ways)
         use(marks, policy, first, ways, way, False)
+        if shape[a, ROOM] > 0 and tags[first + way] < 0:
+            arrays.used[a] += 2
     if shape[a, FEEDS] != 0:
         lost[a, 0] = evicted if policy == LRU else tags[first + way]
         lost[a, 1] = sectors[first + way] if sectored else 1
@@ -175,7 +178,10 @@ def _access(arrays: Arrays, a: Int, offset: Int) -> bool:
     if sectored:
         sectors[first + way] = bit
     if shape[a, ROOM] > 0:
-        take_room(arrays, a, first, ways, ways)
+        if policy <= BIP:
+            take_room(arrays, a, first, ways, ways)
+        else:
+            make_room(arrays, a)
     return False
 
 

@@ -49,6 +49,7 @@ def pack(caches: Sequence[Cache], views: Sequence[tuple[int, Index]] = ()) -> Ar
         row[replacement.SETS] = cache.sets
         if cache.room is not None:
             row[replacement.ROOM], row[replacement.FIRST_USE] = 2 * cache.room.lines, 1 if cache.room.halves else 2
+            row[replacement.HOLES] |= row[replacement.POLICY] > replacement.BIP
         lines += sum(cache.ways)
         sets += cache.sets
     for row, (number, index) in zip(shape[len(caches) :], views, strict=True):

@@ -199,6 +199,24 @@ def take_room(arrays: Arrays, a: Int, first: Int, ways: Int, way: Int) -> None:
 
 
 @called
+def make_room(arrays: Arrays, a: Int) -> None:
+    """Evict lines of sets that are no lists, the sets in sequence, while the room in use is exceeded."""
+    shape, tables, _, tags, marks, _, _, _, _, used, turns, _ = arrays
+    while used[a] > shape[a, ROOM]:
+        start, ways = place_of(shape, tables, a, turns[a])
+        held = oldest = np.int64(0)
+        for way in range(ways):
+            if tags[start + way] >= 0:
+                held += 1
+                if tags[start + oldest] < 0 or abs(marks[start + way]) > abs(marks[start + oldest]):
+                    oldest = np.int64(way)
+        if held > 1:
+            tags[start + oldest] = REMOVED
+            used[a] -= 2
+        turns[a] = turns[a] + 1 if turns[a] + 1 < shape[a, SETS] else 0
+
+
+@called
 def remove(arrays: Arrays, policy: Int, first: Int, ways: Int, way: Int) -> None:
     """Remove the line at `way` of a set. Lists close up; other policies keep their state."""
     tags, sectors = arrays.tags, arrays.sectors

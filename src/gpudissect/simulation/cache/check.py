@@ -6,6 +6,7 @@ from math import inf, isfinite
 
 from gpudissect.errors import UsageError
 from gpudissect.simulation.cache.geometry import (
+    HALF_ROOM_POLICIES,
     PARTITION_COUNT,
     ROOM_POLICIES,
     Cache,
@@ -62,6 +63,11 @@ def _check_order(policy: Policy, ways: Sequence[int]) -> None:
         raise UsageError(f"an order has ways 1 to {min(ways)}, which every set has, got {min(order)}..{max(order)}")
 
 
+def room_policies(halves: bool) -> tuple[PolicyKind, ...]:
+    """Policies with which room for data is simulated; `halves`: if a line used once takes half of it."""
+    return HALF_ROOM_POLICIES if halves else ROOM_POLICIES
+
+
 def check_cache(cache: Cache) -> None:
     """Raise `UsageError` for an impossible cache."""
     if min(cache.line, cache.sector) < 1 or cache.line % cache.sector or cache.line // cache.sector > MAX_SECTORS:
@@ -72,8 +78,9 @@ def check_cache(cache: Cache) -> None:
     check_policy(cache.policy, cache.ways)
     if cache.room is not None and cache.fill is not Fill.MISSES:
         raise UsageError("room for data is only simulated in caches that are filled by misses")
-    if cache.room is not None and cache.policy.kind not in ROOM_POLICIES:
-        raise UsageError(f"room for data is only simulated with 'lru' and 'fifo', not with {cache.policy.kind.value!r}")
+    if cache.room is not None and cache.policy.kind not in (kinds := room_policies(cache.room.halves)):
+        known, kind = ", ".join(kinds), cache.policy.kind
+        raise UsageError(f"room for data is only simulated with policies {known}, not with {kind.value!r}")
     if cache.room is not None and not cache.sets <= cache.room.lines <= sum(cache.ways):
         limits = f"a line of each of {cache.sets} sets, and for no more than {sum(cache.ways)} ways"
         raise UsageError(f"a cache needs room for {limits}, got {cache.room.lines}")

@@ -89,7 +89,9 @@ class PolicyKind(StrEnum):
 
 RANDOM_POLICIES = (PolicyKind.RANDOM, PolicyKind.WEIGHTED)
 """Policies with random victims."""
-ROOM_POLICIES = frozenset({PolicyKind.LRU, PolicyKind.FIFO})  # with which a cache with more tags than room is simulated
+HALF_ROOM_POLICIES = (PolicyKind.LRU, PolicyKind.FIFO)  # with which a line used once may take half the room
+ROOM_POLICIES = (*HALF_ROOM_POLICIES, PolicyKind.LAST_TWO_HITS)
+"""Policies with which a cache with more tags than room is simulated."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ class Room:
 
     `lines` is how many lines fit that were used at least twice; if `halves`, a line used once takes half the room. When
     a use exceeds the room, the sets in sequence each evict their next victim, but never their only line, until the
-    rest fits. Only with `ROOM_POLICIES`.
+    rest fits. Only with `ROOM_POLICIES`; halves only with `HALF_ROOM_POLICIES`.
     """
 
     lines: int
