@@ -186,10 +186,10 @@ def _derived(result: Result) -> Iterator[tuple[str, str]]:
         yield "hash.rows", str(len(rows))
         yield "hash.inputs", f"{min(map(len, rows))} to {max(map(len, rows))}"
         yield "hash.bits", f"{min(bits)} to {max(bits)}"
-    policy = found.get(("l1", "replacement_policy"))
-    shares = result.prediction.elements if result.prediction else ()
-    if policy is not None and not policy.status.has_value and "slru" in policy.reason:
-        yield from (("slru.share", f"{each.agreement:.1%}") for each in shares if each.element == "l1")
+    policy, paths = found.get(("l1", "replacement_policy")), result.prediction.paths if result.prediction else ()
+    through_l1 = [each for each in paths if each.path in ("global", "readonly", "texture")]
+    if policy is not None and policy.value == "last-two-hits" and all(each.agreement == 1 for each in through_l1):
+        yield "l1.predicted", f"{sum(each.accesses for each in through_l1):,}"
     read, peak = found.get(("dram", "read_bandwidth")), found.get(("dram", "peak_bandwidth"))
     if read and peak and isinstance(read.value, float) and isinstance(peak.value, int | float):
         yield "dram.read_share", f"{read.value / peak.value:.0%}"
