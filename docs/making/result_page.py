@@ -188,7 +188,8 @@ def _derived(result: Result) -> Iterator[tuple[str, str]]:
         yield "hash.bits", f"{min(bits)} to {max(bits)}"
     policy, paths = found.get(("l1", "replacement_policy")), result.prediction.paths if result.prediction else ()
     through_l1 = [each for each in paths if each.path in ("global", "readonly", "texture")]
-    if policy is not None and policy.value == "last-two-hits" and all(each.agreement == 1 for each in through_l1):
+    is_predicted = len(through_l1) == 3 and all(each.agreement == 1 for each in through_l1)
+    if policy is not None and policy.value == "last-two-hits" and is_predicted:
         yield "l1.predicted", f"{sum(each.accesses for each in through_l1):,}"
     read, peak = found.get(("dram", "read_bandwidth")), found.get(("dram", "peak_bandwidth"))
     if read and peak and isinstance(read.value, float) and isinstance(peak.value, int | float):

@@ -3,16 +3,20 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gpudissect.device.base import Keeper
 from gpudissect.device.cuda.precompile import SURVEY, codes_of
 from gpudissect.device.recording.device import RecordedGpu
 from gpudissect.device_info import Origin
+from gpudissect.measure.cache import plan_policy
+from gpudissect.measure.cache.infer_policy import UNKNOWN, predict
 from gpudissect.results.build import build
 from gpudissect.results.evidence.series import PAGE_LIMITS, with_evidence
 from gpudissect.results.files import load
 from gpudissect.results.model import Options
+from gpudissect.simulation.cache.geometry import PolicyKind
 from gpudissect.survey.run import run_survey
 from gpudissect.views.page.result import result_page
 from tests.support.page_links import findings_without_plot
@@ -40,8 +44,23 @@ def kept(gpu):
 
 
 @pytest.fixture(scope="session")
-def replayed(kept):
-    return build(kept.info, run_survey(kept), Options())
+def single_sets():
+    """Lines and outcomes of the accesses to single sets of each cache, filled while `replayed` is made."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def replayed(kept, single_sets):
+    observe = plan_policy._PolicyTest._observe
+
+    def keeping(test, runs):
+        observed = yield from observe(test, runs)
+        single_sets.setdefault(test.level.element, []).extend(observed)
+        return observed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan_policy._PolicyTest, "_observe", keeping)
+        return build(kept.info, run_survey(kept), Options())
 
 
 def test_every_finding_is_the_published_one_bit_for_bit(replayed, published):
@@ -53,6 +72,16 @@ def test_every_finding_is_the_published_one_bit_for_bit(replayed, published):
     assert _numbers(replayed.prediction) == _numbers(published.prediction)
     assert replayed.prediction.not_predicted.keys() == published.prediction.not_predicted.keys()
     assert replayed.conditions.clock_hz == published.conditions.clock_hz
+
+
+def test_every_access_to_a_single_set_of_the_l1_is_as_its_policy_predicts(replayed, single_sets):
+    wrong = accesses = 0
+    for element in ("l1", "readonly", "texture"):
+        for each in single_sets[element]:
+            known = each.outcomes != UNKNOWN
+            predicted = predict(PolicyKind.LAST_TWO_HITS, 4, each.lines)
+            wrong, accesses = wrong + int(np.sum((predicted != each.outcomes)[known])), accesses + int(known.sum())
+    assert (wrong, accesses > 213_000) == (0, True)
 
 
 def test_the_l1_evicts_behind_the_last_two_hits_and_that_predicts_every_access(replayed):

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, model_validator
 
 from gpudissect.catalogue.quantity import Bit, Count, Cycles, Number, Position, Size, Sourced, Table, wrong
-from gpudissect.simulation.cache.check import MAX_ORDER_LENGTH, room_policies
-from gpudissect.simulation.cache.geometry import Fill, IndexKind, Policy, PolicyKind, Scope
+from gpudissect.simulation.cache.check import MAX_ORDER_LENGTH
+from gpudissect.simulation.cache.geometry import Fill, IndexKind, Policy, PolicyKind, Scope, room_policies
 
 MAX_WAYS = 1 << 14
 MAX_LINES = 1 << 23  # 256 MiB in lines of 32 B

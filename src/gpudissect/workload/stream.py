@@ -50,7 +50,7 @@ class Stream:
             others have ended.
         ilp: accesses in flight per thread.
         width: bytes of one access: 1, 2, 4, 8 or 16 (on CLUSTER from 4 on); on TMA of one copy, a multiple of 16.
-        passes: traversals of the footprint in one run, of each wave.
+        passes: traversals of the footprint by each wave of a run.
         repetition: distinguishes streams that are otherwise equal.
         cluster: blocks per cluster; 1 for none.
         runs: timed runs, after an untimed one that warms the caches.

@@ -13,7 +13,7 @@ from gpudissect.measure.cache.infer_structure import (
     period,
     rows_from,
 )
-from gpudissect.simulation.cache.geometry import Index, IndexKind
+from gpudissect.simulation.cache.geometry import Index, IndexKind, Policy, PolicyKind, Room
 from gpudissect.simulation.cache.index import canonical, reduced, set_numbers
 
 BITS = 8
@@ -158,3 +158,22 @@ def test_every_line_is_sampled_eventually_and_samples_differ():
     samples = [tuple(structure.sample((0, 2, 0), np.random.default_rng(seed)).tolist()) for seed in range(2000)]
     assert len(set(samples)) > 50
     assert {line for pair in samples for line in pair} == set(range(1, 300, 3))
+
+
+ROOM, HALF_ROOM = Room(20), Room(20, halves=True)
+
+
+@pytest.mark.parametrize(
+    ("room", "kind", "lines"),
+    [
+        (ROOM, "lru", None),
+        (ROOM, "last-two-hits", None),
+        (ROOM, "slru", 20),
+        (HALF_ROOM, "fifo", None),
+        (HALF_ROOM, "last-two-hits", 20),
+        (None, "lru", 20),
+    ],
+)
+def test_a_cache_is_predictable_up_to_its_room_unless_that_is_simulated(room, kind, lines):
+    structure = Structure(32, Index(IndexKind.MODULO), (4,) * 8, 300, room=room, guaranteed_lines=20)
+    assert structure.predictable_lines(Policy(PolicyKind(kind))) == lines

@@ -54,9 +54,9 @@ def weights_of(estimate):
     "name", ["lru", "fifo", "plru", "nru", "mru", "srrip", "slru", "last-two-hits", "lip", "random"]
 )
 def test_every_known_policy_is_identified(name, misread):
-    most = 14 if name == "last-two-hits" else 25  # with more ways it hardly differs from LRU
+    max_ways = 14 if name == "last-two-hits" else 25  # with more ways it hardly differs from LRU
     for ways in (
-        [2, 4, 8, 16] if name == "plru" else range(2, most, 4 if name == "random" else 1 if misread == 0 else 3)
+        [2, 4, 8, 16] if name == "plru" else range(2, max_ways, 4 if name == "random" else 1 if misread == 0 else 3)
     ):
         found = policy_of(oracle_policy(name), ways, misread)
         equal = {"plru": "lru", "mru": "lru", "last-two-hits": "slru"}.get(name, name) if ways == 2 else name

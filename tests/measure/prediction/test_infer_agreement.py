@@ -1,5 +1,7 @@
 """Predicted accesses compared with observed ones: counted, attributed to a level, and named."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,13 +12,13 @@ from gpudissect.measure.prediction.infer_agreement import (
     PathCounts,
     count_levels,
     count_misses,
-    exceeds,
+    may_exceed_room,
     name_accesses,
     predict_misses,
     refutation,
     wilson_interval,
 )
-from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
+from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind, Room
 from gpudissect.simulation.cache.models import CacheModel
 
 COUNT = 1000
@@ -58,17 +60,20 @@ class TestMisses:
         assert counts.possible < 0.98
         assert counts.agreement == pytest.approx(counts.possible, abs=0.02)
 
-    @pytest.mark.parametrize("held", [None, 0, 5, 20, 31, 32])
-    def test_accesses_count_until_more_lines_may_be_resident_than_find_room(self, held):
-        offsets, filled, count = accesses(3, lines=40), {}, []
-        for line in (offsets // 64).tolist():
-            lines = filled.setdefault(line % 8, set())
-            lines.add(line)
-            count.append(sum(min(4, len(each)) for each in filled.values()))
-        beyond = exceeds(held, cache("lru"), offsets)
-        assert beyond.tolist() == [held is not None and each > held for each in count]
-        counted = predict_misses(cache("lru"), held, offsets).repeated
-        assert np.array_equal(counted, predict_misses(cache("lru"), None, offsets).repeated & ~beyond)
+    @pytest.mark.parametrize("lines", [8, 20, 31])
+    def test_a_cache_with_room_for_so_many_lines_does_the_same_until_more_may_be_resident(self, lines):
+        offsets, whole = accesses(3, lines=40), cache("lru")
+        same = ~may_exceed_room(whole, lines, offsets)
+        outcomes = CacheModel(whole).access_many(offsets)
+        limited = CacheModel(replace(whole, room=Room(lines))).access_many(offsets)
+        assert np.array_equal(outcomes[same], limited[same])
+        assert not np.array_equal(outcomes[~same], limited[~same])
+        counted, all_counted = (predict_misses(whole, each, offsets).counted for each in (lines, None))
+        assert np.array_equal(counted, all_counted & same)
+
+    def test_nothing_exceeds_the_room_of_all_tags(self):
+        assert not may_exceed_room(cache("lru"), 32, accesses(3, lines=40)).any()
+        assert not may_exceed_room(cache("lru"), None, accesses(3, lines=40)).any()
 
     def test_unclear_accesses_do_not_count(self):
         offsets = accesses()

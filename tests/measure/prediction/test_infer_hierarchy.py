@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpudissect.measure.cache.infer_level import Level, plateau_of
 from gpudissect.measure.cache.infer_line import Granularity
-from gpudissect.measure.prediction.infer_agreement import UNCLEAR, exceeds, is_repeated
+from gpudissect.measure.prediction.infer_agreement import UNCLEAR, is_repeated, may_exceed_room
 from gpudissect.measure.prediction.infer_hierarchy import (
     PathModel,
     Stage,
@@ -88,8 +88,8 @@ def test_nothing_is_predicted_when_a_cache_may_lack_room():
     whole = stage("l1", cache(8, 4), 40, (60, 150))
     offsets = random_lines(2, 2000, 48)
     levels, _ = PathModel(Path.GLOBAL, (whole,), 230.0).predict(offsets)
-    limited, _ = PathModel(Path.GLOBAL, (replace(whole, held=20),), 230.0).predict(offsets)
-    beyond = exceeds(20, whole.cache, offsets)
+    limited, _ = PathModel(Path.GLOBAL, (replace(whole, predictable_lines=20),), 230.0).predict(offsets)
+    beyond = may_exceed_room(whole.cache, 20, offsets)
     assert 20 < beyond.argmax() < 200
     assert np.all(limited[beyond] == UNCLEAR) and np.array_equal(limited[~beyond], levels[~beyond])
 

@@ -112,6 +112,16 @@ def test_longer_blocks_count_where_they_are_faster(transfer: str) -> None:
     assert "for each block of" in longer.caveats[0] and "for each block of" not in " ".join(shorter.caveats)
 
 
+def test_longer_blocks_that_are_slower_when_repeated_do_not_count() -> None:
+    class OnceFaster(BlockwiseGpu):
+        def _stream(self, stream: Stream) -> dict[str, np.ndarray]:
+            self.long = 1.03 if stream.repetition else 1.09
+            return super()._stream(stream)
+
+    read = reading(OnceFaster(), "l2")
+    assert read.status is Status.FOUND and read.value == pytest.approx(900e9, rel=0.01)
+
+
 def test_lines_that_blocks_share_are_a_caveat_of_reads() -> None:
     device = BlockwiseGpu()
     device.sharing = 1.3

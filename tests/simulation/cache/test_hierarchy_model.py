@@ -13,6 +13,7 @@ from gpudissect.errors import UsageError
 from gpudissect.simulation.cache.geometry import (
     Cache,
     Distance,
+    Fill,
     Hierarchy,
     Index,
     IndexKind,
@@ -262,6 +263,19 @@ def test_paths_into_one_array_may_have_index_functions_of_their_own(kind, sequen
             assert walk(model, sequence, path) == [oracle.access(path, address) for address in sequence]
         model.reset()
         oracle = OracleHierarchy(hierarchy)
+
+
+@pytest.mark.parametrize("kind", ["lru", "slru", "last-two-hits"])
+@pytest.mark.parametrize("ways", [3, 4, 6])
+def test_a_removed_line_leaves_the_order_of_the_others_as_it_is(kind, ways):
+    """An exclusive cache loses the lines that hit."""
+    far = Cache((ways,), 128, 32, MODULO, Policy(PolicyKind(kind)), fill=Fill.EXCLUSIVE)
+    caches = {"l1": Cache((2,), 128, 32, MODULO, Policy(PolicyKind.LRU)), "l2": far}
+    hierarchy = Hierarchy(caches, {Path.GLOBAL: Route(("l1", "l2"), (30.0, 100.0), 600.0, translated_from=3)})
+    rng = np.random.default_rng(ways)
+    sequence = (rng.integers(0, ways + 4, 6000) * 128 + rng.integers(0, 4, 6000) * 32).tolist()
+    oracle = OracleHierarchy(hierarchy)
+    assert walk(HierarchyModel(hierarchy), sequence) == [oracle.access(Path.GLOBAL, each) for each in sequence]
 
 
 def test_an_index_of_a_path_must_fit_its_nearest_cache():

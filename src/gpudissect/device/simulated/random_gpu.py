@@ -160,8 +160,9 @@ def random_cache(rng: random.Random, min_size: int, max_size: int, scope: Scope 
         ways_of_sets = tuple(max(1, ways + rng.choice([-1, 0, 0, 1, 2])) for _ in range(sets))
     weights = [rng.randint(1, 6) for _ in range(ways)]
     shares = tuple(weight / sum(weights) for weight in weights) if kind is PolicyKind.WEIGHTED else ()
-    if kind is PolicyKind.SLRU and weights[0] % 2:
-        kind = PolicyKind.LAST_TWO_HITS  # so that the seeds of earlier versions give the same GPUs otherwise
+    replaces_slru = weights[0] % 2 == 1  # no further random number: seeds give the GPUs of earlier versions otherwise
+    if kind is PolicyKind.SLRU and replaces_slru:
+        kind = PolicyKind.LAST_TWO_HITS
     policy = Policy(kind, shares, random_order(rng, ways) if kind is PolicyKind.ORDER else ())
     return Cache(ways_of_sets, line, sector, index, policy, scope)
 

@@ -23,7 +23,7 @@ from gpudissect.workload import Explicit, Order, Timing
 CAPACITY_METHOD = "ways of all sets, cross-checked by residency"
 FITS = "a contiguous buffer fits up to {}: some sets are full before others"
 ROOM_METHOD = "largest number of lines that stay resident together, no set over its ways"
-HELD_ERRORS = 3  # standard errors of the number of resident lines
+RESIDENT_ERRORS = 3  # standard errors of the number of resident lines
 PIECE_SIZES, PIECE_ACCESSES = 4, 1 << 17  # contiguous sizes up to the largest that fits, tested again; accesses to each
 ROOM_ACCESSES = (PIECE_ACCESSES, 1 << 20, 1 << 22)  # the same, more until all are decided
 MIN_FIRST_USES, MIN_MANY_HITS, MAX_FEW_HITS = 64, 0.9, 0.7  # lines that may be missing; share that hits
@@ -38,9 +38,9 @@ def capacity_from_sets(
     capacity = _by_residency(test.level.element, structure, count, lines)
     if lines.resident is None:
         return capacity, structure
-    held = int(lines.resident.elements - HELD_ERRORS * lines.resident.error)
-    if held < sum(structure.ways):
-        structure = replace(structure, held=held)
+    guaranteed = int(lines.resident.elements - RESIDENT_ERRORS * lines.resident.error)
+    if not test.is_disturbed and 0 < guaranteed < sum(structure.ways):
+        structure = replace(structure, guaranteed_lines=guaranteed)
     if test.is_disturbed:  # where lines take less room until their second use, the last ones miss in too few laps
         least = max(1, min(count, sum(structure.ways)) - PIECE_SIZES + 1)
         return replace(capacity, low=least * structure.line), structure
@@ -58,7 +58,7 @@ def _by_residency(element: str, structure: Structure, count: int, lines: Lines) 
         size = count * structure.line
         caveat = f"{ways} lines fit if they are spread over all sets, {count} consecutive ones"
         return found(element, "capacity", size, size, size, DOUBTFUL, CAPACITY_METHOD, structure.evidence, (caveat,))
-    matches_piece = abs(resident.elements - count) <= HELD_ERRORS * resident.error + SIZE_TOLERANCE * count
+    matches_piece = abs(resident.elements - count) <= RESIDENT_ERRORS * resident.error + SIZE_TOLERANCE * count
     piece, whole = format_bytes(count * structure.line), format_bytes(ways * structure.line)
     held = f"about {resident.elements:.0f} lines are resident at a time"
     caveat = f"a contiguous buffer fits up to {piece}, sets x ways are {whole}; {held}"
@@ -111,7 +111,7 @@ def _test_room(
     evidence = (*structure.evidence, *test.evidence[earlier:], *evidence)
     if room == lines.size:  # every tag has room for its data
         fields = (EXACT if count <= room else CONFLICTED, ROOM_METHOD, evidence, caveats)
-        return found(capacity.element, "capacity", size, size, size, *fields), replace(structure, held=None)
+        return found(capacity.element, "capacity", size, size, size, *fields), replace(structure, guaranteed_lines=None)
     halves, chases = yield from holds_more_used_once(structure, room, test, bench)
     evidence += chases
     is_certain = room == low or bool(halves)  # no other reason is known for misses in some laps only
@@ -120,7 +120,9 @@ def _test_room(
     resident, confidence = (room, EXACT) if is_certain else (low, CONFLICTED)
     value = resident * line
     estimate = found(capacity.element, "capacity", value, size, value, confidence, ROOM_METHOD, evidence, caveats)
-    return estimate, structure if halves is None else replace(structure, room=Room(resident, halves), held=None)
+    if halves is not None:
+        structure = replace(structure, room=Room(resident, halves), guaranteed_lines=resident)
+    return estimate, structure
 
 
 def holds_more_used_once(

@@ -14,8 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpudissect.simulation.cache.check import room_policies
-from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, Room
+from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, Room, room_policies
 from gpudissect.simulation.cache.index import matrix, reduced, set_numbers
 from gpudissect.trace import Array
 
@@ -30,7 +29,7 @@ class Structure:
     lines: int  # line numbers below this were tested
     evidence: tuple[str, ...] = ()
     room: Room | None = None  # for data; None: for every way
-    held: int | None = None  # lines that surely find room together, if that is all that is known of it
+    guaranteed_lines: int | None = None  # that find room together; None: as many as there are tags
 
     def set_of(self, lines: Array) -> Array:
         """Set numbers of lines (numbers, not bytes)."""
@@ -45,6 +44,11 @@ class Structure:
         cache = Cache(self.ways, self.line, fetch, self.index, policy)
         is_simulated = self.room is not None and policy.kind in room_policies(self.room.halves)
         return replace(cache, room=self.room) if is_simulated else cache
+
+    def predictable_lines(self, policy: Policy) -> int | None:
+        """Lines up to which `cache` behaves as the real one; None without limit."""
+        is_simulated = self.cache(self.line, policy).room is not None
+        return None if is_simulated else self.guaranteed_lines
 
     @cached_property
     def _lines_by_set(self) -> LinesBySet:

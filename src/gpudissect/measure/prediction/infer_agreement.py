@@ -73,7 +73,7 @@ class PredictedMisses:
     """What accesses to one cache must be, arrays of shape (n,)."""
 
     misses: Outcomes  # MISS or HIT
-    repeated: Mask  # whether the access counts: first touches miss in any cache; see also `exceeds`
+    counted: Mask  # not first touches, which miss in any cache, nor accesses of `may_exceed_room`
     possible: float  # share of these that can be predicted; below 1 if the policy is random
 
 
@@ -110,12 +110,12 @@ def is_repeated(offsets: Array, size: int) -> Mask:
     return np.asarray(first[numbers] != np.arange(count))
 
 
-def exceeds(held: int | None, cache: Cache, offsets: Array) -> Mask:
-    """Which accesses come when more than `held` lines may be resident in a cache, cold at first; none if that is None.
+def may_exceed_room(cache: Cache, lines: int | None, offsets: Array) -> Mask:
+    """Which accesses come when more than `lines` lines may be resident in a cache, cold at first; none if that is None.
 
-    A cache with more tags than room for data then loses lines of other sets.
+    A cache with more tags than room for data then loses lines of other sets. `offsets` in bytes, shape (n,).
     """
-    if held is None:
+    if lines is None:
         return np.zeros(offsets.size, dtype=bool)
     _, first = np.unique(offsets // cache.line, return_index=True)
     first.sort()  # accesses that bring a new line
@@ -125,14 +125,15 @@ def exceeds(held: int | None, cache: Cache, offsets: Array) -> Mask:
     rank[order] = np.arange(first.size) - np.searchsorted(sets[order], sets[order])
     fills = np.zeros(offsets.size, dtype=np.int64)
     fills[first] = rank < np.array(cache.ways)[sets]
-    return np.asarray(np.cumsum(fills) > held)
+    return np.asarray(np.cumsum(fills) > lines)
 
 
-def predict_misses(cache: Cache, held: int | None, offsets: Array) -> PredictedMisses:
-    """Outcomes of accesses at byte offsets to a cache, cold at first; those that `exceeds` names do not count."""
-    repeated, model = is_repeated(offsets, cache.sector) & ~exceeds(held, cache, offsets), CacheModel(cache)
+def predict_misses(cache: Cache, lines: int | None, offsets: Array) -> PredictedMisses:
+    """Outcomes of accesses at byte offsets to a cache, cold at first; those of `may_exceed_room` do not count."""
+    counted = is_repeated(offsets, cache.sector) & ~may_exceed_room(cache, lines, offsets)
+    model = CacheModel(cache)
     if cache.policy.kind not in RANDOM_POLICIES:
-        return PredictedMisses(model.access_many(offsets), repeated, 1.0)
+        return PredictedMisses(model.access_many(offsets), counted, 1.0)
 
     def simulate(seed: int) -> Outcomes:
         model.reset(seed)
@@ -140,14 +141,14 @@ def predict_misses(cache: Cache, held: int | None, offsets: Array) -> PredictedM
 
     misses = (np.mean([simulate(seed) for seed in range(SIMULATIONS)], axis=0) > 0.5).astype(np.int8)
     resampled = simulate(SIMULATIONS)
-    return PredictedMisses(misses, repeated, float(np.mean((misses == resampled)[repeated])))
+    return PredictedMisses(misses, counted, float(np.mean((misses == resampled)[counted])))
 
 
 def count_misses(name: str, sequences: Sequence[tuple[PredictedMisses, Outcomes]]) -> CacheCounts:
     """Compare predicted with observed outcomes over several sequences."""
-    predicted = np.concatenate([each.misses[each.repeated] for each, _ in sequences])
-    observed = np.concatenate([outcomes[each.repeated] for each, outcomes in sequences])
-    weights = [int(each.repeated.sum()) for each, _ in sequences]
+    predicted = np.concatenate([each.misses[each.counted] for each, _ in sequences])
+    observed = np.concatenate([outcomes[each.counted] for each, outcomes in sequences])
+    weights = [int(each.counted.sum()) for each, _ in sequences]
     possible = float(np.average([each.possible for each, _ in sequences], weights=weights))
     clear = int(np.sum(observed != UNKNOWN))
     hits_wrong = int(np.sum((observed == HIT) & (predicted == MISS)))

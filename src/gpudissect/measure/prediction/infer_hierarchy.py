@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_structure import Structure
-from gpudissect.measure.prediction.infer_agreement import SIMULATIONS, UNCLEAR, Levels, exceeds
+from gpudissect.measure.prediction.infer_agreement import SIMULATIONS, UNCLEAR, Levels, may_exceed_room
 from gpudissect.simulation.cache.geometry import (
     RANDOM_POLICIES,
     Cache,
@@ -43,7 +43,7 @@ class Stage:
     assumed: str  # what was assumed for what was not found; empty if nothing
     indexed_bytes: int | None = None  # over which its index was measured; None if nothing depends on it
     max_bytes: int | None = None  # footprint that it surely holds if its size is not known; None if it is
-    held: int | None = None  # lines beyond which nothing is predicted, as of `Structure`
+    predictable_lines: int | None = None  # resident ones, beyond which nothing is predicted; None without limit
     alternatives: tuple[Cache, ...] = ()  # other caches that it may be: only what all of them do alike is predicted
 
 
@@ -61,8 +61,9 @@ def stage_of_structure(level: Level, structure: Structure, policy: Policy, certa
     """The stage of a cache whose sets are known; `certain` if its policy is too."""
     cache = structure.cache(_fetch(level, structure.line), policy)
     assumed = "" if certain else f"policy {policy.kind}, the closest"
-    stage = replace(_stage(level, cache, assumed), certain=certain, held=structure.held)
-    return replace(stage, indexed_bytes=structure.lines * structure.line)
+    stage, lines = _stage(level, cache, assumed), structure.predictable_lines(policy)
+    indexed_bytes = structure.lines * structure.line
+    return replace(stage, certain=certain, predictable_lines=lines, indexed_bytes=indexed_bytes)
 
 
 def stage_of_capacity(level: Level, line: int, capacity: int) -> Stage:
@@ -165,7 +166,7 @@ class PathModel:
         own = replace(self)  # with a simulator of its own, for other threads predict, too
         levels, resampled = own._predict(offsets)
         for number, stage in enumerate(self.stages):
-            levels = np.where(exceeds(stage.held, stage.cache, offsets), np.int8(UNCLEAR), levels)
+            levels = np.where(may_exceed_room(stage.cache, stage.predictable_lines, offsets), np.int8(UNCLEAR), levels)
             for cache in stage.alternatives:
                 stages = [*self.stages]
                 stages[number] = replace(stage, cache=cache)

@@ -54,14 +54,14 @@ def prediction_plan(element: str, bench: Bench, known: Known) -> Plan:
     orders = [_order(level, structure, share, bench) for share in FOOTPRINTS]
     chase = partial(Chase, path=level.path, timing=Timing.EACH, warmup=0, laps=LAPS, alone=level.alone)
     traces = yield [chase(order=Explicit(order), flush=level.alone) for order in orders]
-    offsets = [np.tile(order, LAPS) for order in orders]
-    predicted = predict_each(partial(infer_agreement.predict_misses, cache, structure.held), offsets)
+    offsets, lines = [np.tile(order, LAPS) for order in orders], structure.predictable_lines(replacement.policy)
+    predicted = predict_each(partial(infer_agreement.predict_misses, cache, lines), offsets)
     pairs = list(zip(predicted, [classify(trace.cycles, level.bounds) for trace in traces], strict=True))
     counts = infer_agreement.count_misses(element, pairs)
     shortfall = MISREAD_SHORTFALL if counts.possible == 1 else infer_agreement.RANDOM_SHORTFALL
     if not replacement.sure or counts.agreement >= counts.possible - shortfall:
         return Outcome(knowledge=counts)
-    wrong = [one.repeated & (other != UNKNOWN) & (other != one.misses) for one, other in pairs]
+    wrong = [one.counted & (other != UNKNOWN) & (other != one.misses) for one, other in pairs]
     reason = (
         f"{replacement.policy.kind} predicts only {counts.agreement:.1%} of {counts.accesses} random accesses: "
         f"{counts.hits_wrong} hits were predicted as misses, {counts.misses_wrong} misses as hits; "

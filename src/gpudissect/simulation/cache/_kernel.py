@@ -31,7 +31,6 @@ from gpudissect.simulation.cache._replacement import (
     TABLE,
     TOUCHED,
     fill_list,
-    make_room,
     place_of,
     remove,
     take_room,
@@ -149,7 +148,7 @@ def _access(arrays: Arrays, a: Int, offset: Int) -> bool:
             to_front(tags, first, ways, way)
         elif policy > BIP:
             use(marks, policy, first, ways, way, True)
-        if shape[a, ROOM] > 0 and policy <= BIP:
+        if shape[a, ROOM] > 0:
             take_room(arrays, a, first, ways, way)
         if not hit:
             lost[a, 0] = EMPTY
@@ -178,10 +177,7 @@ def _access(arrays: Arrays, a: Int, offset: Int) -> bool:
     if sectored:
         sectors[first + way] = bit
     if shape[a, ROOM] > 0:
-        if policy <= BIP:
-            take_room(arrays, a, first, ways, ways)
-        else:
-            make_room(arrays, a)
+        take_room(arrays, a, first, ways, ways)
     return False
 
 
@@ -292,7 +288,10 @@ def walk(
     granule, partitions = np.int64(extras[X_HOME_GRANULE]), np.int64(extras[X_PARTITIONS])
     window, row_size, banks = np.int64(extras[X_WINDOW]), np.int64(extras[X_ROW]), np.int64(extras[X_BANKS])
     timed = latencies.size > 0
-    hit_tlb, hit_page = np.int64(-1), np.int64(-1)  # of the last hit: another one there changes no state
+    hit_tlb, hit_page = (
+        np.int64(-1),
+        np.int64(-1),
+    )  # of the last hit: another one there changes no state (but of LAST_TWO_HITS)
     for i in range(levels.size):
         offset = chain[position]
         position += 1
@@ -338,7 +337,7 @@ def walk(
                 if kind != TLB:
                     base, level = costs[s], steps[s, 2]
                     break
-                if arrays.shape[array, POLICY] != LAST_TWO_HITS:
+                if arrays.shape[array, POLICY] != LAST_TWO_HITS:  # to which a second hit of a line matters
                     hit_tlb, hit_page = array, offset >> arrays.shape[array, LINE_SHIFT]
                 penalty += costs[s]
                 s = steps[s, 2]

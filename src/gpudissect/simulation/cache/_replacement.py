@@ -51,34 +51,42 @@ def use(marks: I8, policy: Int, first: Int, ways: Int, way: Int, hit: bool) -> N
 
 
 @inlined
+def _place_after(mark: Int, old_rank: Int, rank: Int) -> Int:
+    """Rank of another way after one moves from `old_rank` (0: from outside) to the place before those of `rank` on."""
+    place = abs(np.int64(mark))
+    place -= 0 < old_rank < place
+    return np.int64(place + (place >= rank))
+
+
+@inlined
 def _use_segmented(marks: I8, first: Int, ways: Int, way: Int, hit: bool) -> None:
-    """Update ranks: 1 for the line that is replaced last; negative if protected, 0 if invalid."""
+    """Update ranks: 1 for the line that is replaced last; negative if protected; 0 if never filled.
+
+    A way whose line was removed keeps its mark until it is filled again.
+    """
     old_rank = abs(np.int64(marks[first + way]))
-    filled = rank = np.int64(1)
+    rank = np.int64(1)
     for other in range(ways):
-        filled += marks[first + other] != 0
         rank += marks[first + other] < 0 and other != way and not hit  # new lines follow protected ones
     for other in range(ways):
         mark = np.int64(marks[first + other])
-        place = abs(mark)
-        if other != way and rank <= place < (old_rank or filled):
-            keep = mark < 0 and not (hit and place + 1 > ways // 2)
-            marks[first + other] = -(place + 1) if keep else place + 1
+        if other != way and mark != 0:
+            place = _place_after(mark, old_rank, rank)
+            marks[first + other] = -place if mark < 0 and not (hit and place > ways // 2) else place
     marks[first + way] = -rank if hit and ways > 1 else rank
 
 
 @inlined
 def _use_behind_hits(marks: I8, first: Int, ways: Int, way: Int, hit: bool) -> None:
-    """Update ranks: 1 for the line that is replaced last; negative for lines of the last two hits; 0 if invalid."""
+    """Update ranks as `_use_segmented` does; negative are those of the last two hits."""
     old_rank = abs(np.int64(marks[first + way]))
-    filled = rank = np.int64(1)
+    rank = np.int64(1)
     for other in range(ways):
-        filled += marks[first + other] != 0
         rank += marks[first + other] < 0 and other != way and not hit
     for other in range(ways):
         mark = np.int64(marks[first + other])
         if other != way and mark != 0:
-            place = abs(mark) + (rank <= abs(mark) < (old_rank or filled))
+            place = _place_after(mark, old_rank, rank)
             marks[first + other] = -place if mark == -1 or (mark < 0 and not hit) else place
     marks[first + way] = -1 if hit else rank
 
@@ -169,12 +177,36 @@ def place_of(shape: I64, tables: I32, a: Int, number: Int) -> tuple[Int, Int]:
 
 
 @called
+def make_room(arrays: Arrays, a: Int) -> None:
+    """Evict lines of sets that are no lists, the sets in sequence, while the room in use is exceeded.
+
+    A line takes two half lines of room. The line with the greatest rank goes, but never the only one of a set.
+    """
+    shape, tables, _, tags, marks, _, _, _, _, used, turns, _ = arrays
+    while used[a] > shape[a, ROOM]:
+        start, ways = place_of(shape, tables, a, turns[a])
+        held = oldest = np.int64(0)
+        for way in range(ways):
+            if tags[start + way] >= 0:
+                held += 1
+                if tags[start + oldest] < 0 or abs(marks[start + way]) > abs(marks[start + oldest]):
+                    oldest = np.int64(way)
+        if held > 1:
+            tags[start + oldest] = REMOVED
+            used[a] -= 2
+        turns[a] = turns[a] + 1 if turns[a] + 1 < shape[a, SETS] else 0
+
+
+@called
 def take_room(arrays: Arrays, a: Int, first: Int, ways: Int, way: Int) -> None:
     """Update the room in use after a hit at `way` of a list, or a fill if `way` is `ways`; evict while it is exceeded.
 
     Marks are the half lines that the line at each place in the list takes. The list of tags is already up to date.
     """
     shape, tables, _, tags, marks, _, _, _, _, used, turns, _ = arrays
+    if shape[a, POLICY] > BIP:  # the room in use is up to date
+        make_room(arrays, a)
+        return
     place = way if way < ways and shape[a, POLICY] == FIFO else 0
     if way == ways:
         used[a] -= marks[first + ways - 1]
@@ -195,24 +227,6 @@ def take_room(arrays: Arrays, a: Int, first: Int, ways: Int, way: Int) -> None:
             used[a] -= marks[start + last]
             tags[start + last] = EMPTY
             marks[start + last] = 0
-        turns[a] = turns[a] + 1 if turns[a] + 1 < shape[a, SETS] else 0
-
-
-@called
-def make_room(arrays: Arrays, a: Int) -> None:
-    """Evict lines of sets that are no lists, the sets in sequence, while the room in use is exceeded."""
-    shape, tables, _, tags, marks, _, _, _, _, used, turns, _ = arrays
-    while used[a] > shape[a, ROOM]:
-        start, ways = place_of(shape, tables, a, turns[a])
-        held = oldest = np.int64(0)
-        for way in range(ways):
-            if tags[start + way] >= 0:
-                held += 1
-                if tags[start + oldest] < 0 or abs(marks[start + way]) > abs(marks[start + oldest]):
-                    oldest = np.int64(way)
-        if held > 1:
-            tags[start + oldest] = REMOVED
-            used[a] -= 2
         turns[a] = turns[a] + 1 if turns[a] + 1 < shape[a, SETS] else 0
 
 

@@ -6,9 +6,7 @@ from math import inf, isfinite
 
 from gpudissect.errors import UsageError
 from gpudissect.simulation.cache.geometry import (
-    HALF_ROOM_POLICIES,
     PARTITION_COUNT,
-    ROOM_POLICIES,
     Cache,
     Distance,
     Fill,
@@ -18,6 +16,7 @@ from gpudissect.simulation.cache.geometry import (
     PolicyKind,
     Route,
     Scope,
+    room_policies,
 )
 from gpudissect.simulation.cache.index import check_index
 from gpudissect.workload import Path
@@ -61,11 +60,6 @@ def _check_order(policy: Policy, ways: Sequence[int]) -> None:
         raise UsageError(f"an order has 1 to {MAX_ORDER_LENGTH} ways, got {len(order)}")
     if min(order) < 1 or max(order) > min(ways):
         raise UsageError(f"an order has ways 1 to {min(ways)}, which every set has, got {min(order)}..{max(order)}")
-
-
-def room_policies(halves: bool) -> tuple[PolicyKind, ...]:
-    """Policies with which room for data is simulated; `halves`: if a line used once takes half of it."""
-    return HALF_ROOM_POLICIES if halves else ROOM_POLICIES
 
 
 def check_cache(cache: Cache) -> None:

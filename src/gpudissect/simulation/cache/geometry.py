@@ -94,6 +94,11 @@ ROOM_POLICIES = (*HALF_ROOM_POLICIES, PolicyKind.LAST_TWO_HITS)
 """Policies with which a cache with more tags than room is simulated."""
 
 
+def room_policies(halves: bool) -> tuple[PolicyKind, ...]:
+    """Policies with which room for data is simulated; `halves`: if a line used once takes half of it."""
+    return HALF_ROOM_POLICIES if halves else ROOM_POLICIES
+
+
 @dataclass(frozen=True)
 class Policy:
     """A replacement policy; `weights` (one per way, summing to 1) only for WEIGHTED, `order` only for ORDER."""
