@@ -288,10 +288,7 @@ def walk(
     granule, partitions = np.int64(extras[X_HOME_GRANULE]), np.int64(extras[X_PARTITIONS])
     window, row_size, banks = np.int64(extras[X_WINDOW]), np.int64(extras[X_ROW]), np.int64(extras[X_BANKS])
     timed = latencies.size > 0
-    hit_tlb, hit_page = (
-        np.int64(-1),
-        np.int64(-1),
-    )  # of the last hit: another one there changes no state (but of LAST_TWO_HITS)
+    hit_tlb, hit_page = np.int64(-1), np.int64(-1)  # of the last hit: another one there changes nothing
     for i in range(levels.size):
         offset = chain[position]
         position += 1
