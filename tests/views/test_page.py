@@ -176,6 +176,7 @@ def test_the_page_of_a_huge_result_stays_small_and_says_what_is_left_out(make):
         ("l1.ways", 4.0, "4"),
         ("l1.replacement_policy", "lru", "LRU"),
         ("l1.replacement_policy", "plru", "PLRU"),
+        ("l1.replacement_policy", "last-two-hits", "last-two-hits"),
         ("l1.replacement_policy", "random", "random"),
         ("l1.replacement_policy", "weighted 0.5 0.5", "weighted 0.5 0.5"),
         ("l1.shared_with", "lru", "lru"),

@@ -40,9 +40,7 @@ from gpudissect.workload.digest import digest
 L2_SHARE, LARGE_L2_SHARE = 0.4, 0.8  # of the smaller the near partition still holds copies of everything
 MAX_LARGE = 4  # configurations of the plateau, and of resident blocks, that are run over the larger share too
 MIN_ITERATIONS, MIN_RUN_BYTES = 1024, 1 << 32  # of a thread and a run: then starting and ending are negligible
-ITERATIONS = (
-    2048  # which suffice where little is in flight: with more, the slowest configurations take most of the time
-)
+ITERATIONS = 2048  # enough where little is in flight: with more, the slowest configurations take most of the time
 MIN_DISTANCE = 1.4  # footprint before tiles are accessed again, relative to that of all resident blocks
 MIN_WAVE_BYTES = 1 << 28  # of a run of short blocks: far more than the timer's step
 LONG_BLOCK_BYTES, LONG_RUN_BYTES = 256 << 10, 1 << 33  # that a longer block accesses, and a run of them

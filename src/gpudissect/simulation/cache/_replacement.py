@@ -44,22 +44,12 @@ def use(marks: I8, policy: Int, first: Int, ways: Int, way: Int, hit: bool) -> N
         marks[first + way] = 1
     elif policy == SRRIP:
         marks[first + way] = 0 if hit else 2
-    elif policy == SLRU:
-        _use_segmented(marks, first, ways, way, hit)
-    elif policy == LAST_TWO_HITS:
-        _use_behind_hits(marks, first, ways, way, hit)
+    elif policy in (SLRU, LAST_TWO_HITS):
+        _use_ranked(marks, policy, first, ways, way, hit)
 
 
 @inlined
-def _place_after(mark: Int, old_rank: Int, rank: Int) -> Int:
-    """Rank of another way after one moves from `old_rank` (0: from outside) to the place before those of `rank` on."""
-    place = abs(np.int64(mark))
-    place -= 0 < old_rank < place
-    return np.int64(place + (place >= rank))
-
-
-@inlined
-def _use_segmented(marks: I8, first: Int, ways: Int, way: Int, hit: bool) -> None:
+def _use_ranked(marks: I8, policy: Int, first: Int, ways: Int, way: Int, hit: bool) -> None:
     """Update ranks: 1 for the line that is replaced last; negative if protected; 0 if never filled.
 
     A way whose line was removed keeps its mark until it is filled again.
@@ -71,24 +61,12 @@ def _use_segmented(marks: I8, first: Int, ways: Int, way: Int, hit: bool) -> Non
     for other in range(ways):
         mark = np.int64(marks[first + other])
         if other != way and mark != 0:
-            place = _place_after(mark, old_rank, rank)
-            marks[first + other] = -place if mark < 0 and not (hit and place > ways // 2) else place
+            place = abs(mark)
+            place -= 0 < old_rank < place
+            place += place >= rank
+            remains = not hit or (place <= ways // 2 if policy == SLRU else mark == -1)  # if it was protected
+            marks[first + other] = -place if mark < 0 and remains else place
     marks[first + way] = -rank if hit and ways > 1 else rank
-
-
-@inlined
-def _use_behind_hits(marks: I8, first: Int, ways: Int, way: Int, hit: bool) -> None:
-    """Update ranks as `_use_segmented` does; negative are those of the last two hits."""
-    old_rank = abs(np.int64(marks[first + way]))
-    rank = np.int64(1)
-    for other in range(ways):
-        rank += marks[first + other] < 0 and other != way and not hit
-    for other in range(ways):
-        mark = np.int64(marks[first + other])
-        if other != way and mark != 0:
-            place = _place_after(mark, old_rank, rank)
-            marks[first + other] = -place if mark == -1 or (mark < 0 and not hit) else place
-    marks[first + way] = -1 if hit else rank
 
 
 @inlined
@@ -177,56 +155,38 @@ def place_of(shape: I64, tables: I32, a: Int, number: Int) -> tuple[Int, Int]:
 
 
 @called
-def make_room(arrays: Arrays, a: Int) -> None:
-    """Evict lines of sets that are no lists, the sets in sequence, while the room in use is exceeded.
-
-    A line takes two half lines of room. The line with the greatest rank goes, but never the only one of a set.
-    """
-    shape, tables, _, tags, marks, _, _, _, _, used, turns, _ = arrays
-    while used[a] > shape[a, ROOM]:
-        start, ways = place_of(shape, tables, a, turns[a])
-        held = oldest = np.int64(0)
-        for way in range(ways):
-            if tags[start + way] >= 0:
-                held += 1
-                if tags[start + oldest] < 0 or abs(marks[start + way]) > abs(marks[start + oldest]):
-                    oldest = np.int64(way)
-        if held > 1:
-            tags[start + oldest] = REMOVED
-            used[a] -= 2
-        turns[a] = turns[a] + 1 if turns[a] + 1 < shape[a, SETS] else 0
-
-
-@called
 def take_room(arrays: Arrays, a: Int, first: Int, ways: Int, way: Int) -> None:
-    """Update the room in use after a hit at `way` of a list, or a fill if `way` is `ways`; evict while it is exceeded.
+    """Evict next victims, never the only line of a set, the sets in sequence, while the room in use is exceeded.
 
-    Marks are the half lines that the line at each place in the list takes. The list of tags is already up to date.
+    Of lists, first update it after a hit at `way`, or a fill if `way` is `ways`. Marks are the half lines that the line
+    at each place in the list takes. The list of tags is already up to date. Other policies: a line takes two.
     """
     shape, tables, _, tags, marks, _, _, _, _, used, turns, _ = arrays
-    if shape[a, POLICY] > BIP:  # the room in use is up to date
-        make_room(arrays, a)
-        return
-    place = way if way < ways and shape[a, POLICY] == FIFO else 0
-    if way == ways:
+    is_list = shape[a, POLICY] <= BIP
+    if is_list and way == ways:
         used[a] -= marks[first + ways - 1]
         to_front(marks, first, ways, ways - 1)
         marks[first] = shape[a, FIRST_USE]
         used[a] += shape[a, FIRST_USE]
-    else:
+    elif is_list:
+        place = way if shape[a, POLICY] == FIFO else 0
         if place == 0:
             to_front(marks, first, ways, way)
         used[a] += 2 - marks[first + place]
         marks[first + place] = 2
     while used[a] > shape[a, ROOM]:
         start, count = place_of(shape, tables, a, turns[a])
-        last = count - 1
-        while last > 0 and tags[start + last] == EMPTY:
-            last -= 1
-        if last > 0:
-            used[a] -= marks[start + last]
-            tags[start + last] = EMPTY
-            marks[start + last] = 0
+        held = last = np.int64(0)
+        for each in range(count):
+            if tags[start + each] >= 0:
+                held += 1
+                if is_list or tags[start + last] < 0 or abs(marks[start + each]) > abs(marks[start + last]):
+                    last = np.int64(each)
+        if held > 1:
+            used[a] -= marks[start + last] if is_list else 2
+            tags[start + last] = EMPTY if is_list else REMOVED
+            if is_list:
+                marks[start + last] = 0
         turns[a] = turns[a] + 1 if turns[a] + 1 < shape[a, SETS] else 0
 
 

@@ -26,7 +26,7 @@ BRIEF = tomllib.loads(Path(__file__).with_name("brief.toml").read_text(encoding=
 """Attributes in short, in order, and how each is written."""
 MAX_BRIEF = 4  # of them
 _SIGNS = {Verdict.OVERLAPS: "∩", Verdict.AS_PRINTED: "≈", Verdict.DIFFERS: "≠", Verdict.NOT_COMPARABLE: "–"}
-_ACRONYMS = {str(kind) for kind in PolicyKind if kind not in (*RANDOM_POLICIES, PolicyKind.ORDER)}
+_ACRONYMS = {*map(str, PolicyKind)} - {*RANDOM_POLICIES, PolicyKind.ORDER, PolicyKind.LAST_TWO_HITS}
 Links = Sequence[tuple[str, str]]  # fragment and title of plots
 
 
