@@ -241,8 +241,8 @@ def run_study(
     with uninterrupted(), ExitStack() as stack:
         with interruptible():
             device = opened = stack.enter_context(open_in_process(spec, seed=request.seed or 0))
-            if not request.hiding:
-                _prepare(spec)  # while the device opens
+            if spec.startswith("cuda") and not request.hiding:
+                _prepare()  # while the device opens
             info = device.info
         reading = Thread(target=_read_reference, args=(request, info))  # while the first batches run
         with suppress(RuntimeError):  # no more threads possible: it is read at the end
@@ -287,11 +287,10 @@ def _read_reference(request: Request, info: DeviceInfo) -> None:
         request.reference(info)
 
 
-def _prepare(spec: str) -> None:
-    """Load what the survey of a device needs later."""
+def _prepare() -> None:
+    """Load what the survey of a GPU needs later."""
     catalogue.prepare()
-    if spec.startswith("cuda"):
-        precompile.start_caches_if_missing()
+    precompile.start_caches_if_missing()
 
 
 def links(device: str | None = None, *, seed: int = 0, progress: Progress | None = None) -> LinkReport:

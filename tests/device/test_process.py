@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -47,16 +48,25 @@ def test_traces_and_info_are_those_of_the_device(device):
         assert same(device.run(CHASES), here.run(CHASES))
 
 
-def test_traces_and_errors_come_in_the_order_of_submission(device):
+def test_each_batch_gets_its_own_traces_or_error(device):
     queue, batches = device.queue(), [CHASES[:2], [CHASES[2], REFUSED], CHASES[3:], []]
-    for batch in batches:
-        queue.submit(batch)
+    numbers = [queue.submit(batch) for batch in batches]
+    answers = dict(queue.collect() for _ in batches)
     with kinds.open_device(SPEC) as here:
-        assert same(traces_of(queue.collect()[1]), here.run(batches[0]))
-        with pytest.raises(UnsupportedWorkload, match="9999"):
-            traces_of(queue.collect()[1])
-        assert same(traces_of(queue.collect()[1]), here.run(batches[2]))
-    assert queue.collect() == (3, [])
+        for kept in (0, 2):
+            assert same(traces_of(answers[numbers[kept]]), here.run(batches[kept]))
+    with pytest.raises(UnsupportedWorkload, match="9999"):
+        traces_of(answers[numbers[1]])
+    assert answers[numbers[3]] == []
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_small_batches_overtake_large_ones(processes):
+    with DeviceProcess(SPEC, start_child(SPEC, 0, processes)) as device:
+        for _ in range(2):
+            device.submit([replace(LONG, laps=2, repetition=number) for number in range(4)])
+        small = device.submit(CHASES[:1])
+        assert small in (device.collect()[0], device.collect()[0])
 
 
 def test_what_cannot_be_opened_raises_when_its_info_is_read():

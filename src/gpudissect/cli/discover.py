@@ -102,22 +102,19 @@ def discover(
     folder for each GPU.
     Ctrl-C keeps what was measured. Exit codes: 0 done, 4 done in part, 130 interrupted.
     """
-    from gpudissect.device.child import started_early
+    from gpudissect.study import Request, check_elements, check_methods
 
-    with started_early(device, seed or 0):  # while these modules are imported
-        from gpudissect.study import Request, check_elements, check_methods
-
-        request = Request(
-            elements=check_elements(only),
-            quick=quick,
-            seed=seed,
-            compare_methods=compare_methods,
-            methods=check_methods(method),
-            host=host,
-            profile=profile,
-        )
-        everything = everything or bool(method)  # the readings of older methods are in no summary
-        return run_and_finish(request, device, (output, html, traces), record, as_json, everything, details, card)
+    request = Request(
+        elements=check_elements(only),
+        quick=quick,
+        seed=seed,
+        compare_methods=compare_methods,
+        methods=check_methods(method),
+        host=host,
+        profile=profile,
+    )
+    everything = everything or bool(method)  # the readings of older methods are in no summary
+    return run_and_finish(request, device, (output, html, traces), record, as_json, everything, details, card)
 
 
 def run_and_finish(
@@ -192,10 +189,7 @@ def hide(
     them. Ctrl-C keeps what was measured: the quick grid comes first. Exit codes: 0 done, 4 done in part, 130
     interrupted.
     """
-    from gpudissect.device.child import started_early
+    from gpudissect.study import Request, hiding_elements
 
-    with started_early(device, 0):  # while these modules are imported
-        from gpudissect.study import Request, hiding_elements
-
-        request = Request(hiding=True, elements=hiding_elements(access), quick=quick, host=host)
-        return run_and_finish(request, device, (output, html, traces), record, as_json, everything, details)
+    request = Request(hiding=True, elements=hiding_elements(access), quick=quick, host=host)
+    return run_and_finish(request, device, (output, html, traces), record, as_json, everything, details)

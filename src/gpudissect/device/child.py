@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import gpudissect
@@ -69,9 +69,13 @@ def _environment() -> dict[str, str]:
 
 @contextmanager
 def started_early(spec: str | None, seed: int) -> Iterator[None]:
-    """Start the processes of a device before slow imports in the block; `take_early` hands them over."""
+    """Start the processes of a device before slow imports in the block; `take_early` hands them over.
+
+    If they cannot be started now, opening the device reports why.
+    """
     if spec is not None and needs_process(spec):
-        _early[spec, seed] = start_child(spec, seed)
+        with suppress(DeviceError):
+            _early[spec, seed] = start_child(spec, seed)
     try:
         yield
     finally:

@@ -4,11 +4,14 @@
 """
 
 import itertools
+import math
 import os
 import pickle
 import subprocess
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property, partial
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
@@ -28,17 +31,22 @@ from gpudissect.workload.digest import digest
 
 T = TypeVar("T")
 CLOSE_TIMEOUT_S = 20.0
+MAX_SHARE = 48  # workloads that one of several processes runs before it takes a smaller batch
 _EXIT_S = 1.0
 _END = b""
+_NONE_YET = DeviceError("no answer yet")
 
 
 class _Channel:
-    """A socket to another process. A thread for each direction: neither process waits until the other one reads."""
+    """A socket to another process. A thread for each direction: neither process waits until the other one reads.
 
-    def __init__(self, descriptor: int) -> None:
+    Its messages are put into `incoming`; an empty one if the other process has ended.
+    """
+
+    def __init__(self, descriptor: int, incoming: "SimpleQueue[bytes]") -> None:
         self._connection = Connection(descriptor)
+        self._incoming = incoming
         self._outgoing: SimpleQueue[bytes] = SimpleQueue()
-        self._incoming: SimpleQueue[bytes] = SimpleQueue()
         self._threads = [Thread(target=each, daemon=True) for each in (self._send, self._receive)]
         for thread in self._threads:
             thread.start()
@@ -46,12 +54,6 @@ class _Channel:
     def put(self, message: bytes) -> None:
         """Queue a message for sending; an empty one ends the stream."""
         self._outgoing.put(message)
-
-    def get(self) -> bytes:
-        """Wait for the next message; empty if the other process has ended."""
-        if not (message := self._incoming.get()):
-            self._incoming.put(_END)  # later calls must return, too
-        return message
 
     def close(self) -> None:
         """Close the socket, once the other process has ended."""
@@ -73,6 +75,22 @@ class _Channel:
         self._incoming.put(_END)
 
 
+@dataclass(frozen=True)
+class _InFlight:
+    """A batch, and the answers to its shares by their numbers, in order."""
+
+    batch: Batch
+    answers: dict[int, Answer]
+
+
+@dataclass(frozen=True)
+class _Share:
+    """A share of a batch in flight, and the channel that runs it."""
+
+    batch: int
+    channel: int
+
+
 class DeviceProcess(Device, BatchQueue):
     """A device that runs in child processes. `queue` returns the object itself.
 
@@ -82,14 +100,16 @@ class DeviceProcess(Device, BatchQueue):
     """
 
     def __init__(self, spec: str, child: Child) -> None:
-        self._spec, self._process, self._next_channel = spec, child.process, 0
+        self._spec, self._process = spec, child.process
         self._infos: list[DeviceInfo] = []  # the first message of each channel
         self._numbers = itertools.count()
-        self._in_flight: dict[int, tuple[Batch, list[int]]] = {}  # each with the channels that run a share, in order
+        self._in_flight: dict[int, _InFlight] = {}
+        self._shares: dict[int, _Share] = {}
+        self._incoming: SimpleQueue[bytes] = SimpleQueue()
         self._channels: list[_Channel] = []
         try:
             for ours in child.sockets:
-                self._channels.append(_Channel(ours.detach()))
+                self._channels.append(_Channel(ours.detach(), self._incoming))
         except RuntimeError as error:  # no more threads
             child.kill()
             raise DeviceError(f"{spec!a:.60}: its process could not be started: {error}") from None
@@ -98,7 +118,7 @@ class DeviceProcess(Device, BatchQueue):
     def info(self) -> DeviceInfo:
         """What is known of the device before anything is measured. Raises what opening it raised."""
         while len(self._infos) < len(self._channels):
-            answer = self._receive(self._channels[len(self._infos)])
+            answer = self._receive()
             if isinstance(answer, Exception):
                 raise answer
             assert isinstance(answer, DeviceInfo)
@@ -119,28 +139,42 @@ class DeviceProcess(Device, BatchQueue):
         self.info  # noqa: B018 (the first message)
         for workload in batch:  # pickled with the workload: this process has more time than the others
             digest(workload)
-        count = len(self._channels)
-        channels = [(self._next_channel + number) % count for number in range(min(count, len(batch)) or 1)]
+        channels = len(self._channels)
+        count = 1 if channels == 1 else max(1, min(channels, len(batch)), math.ceil(len(batch) / MAX_SHARE))
         number = next(self._numbers)
-        for part, channel in enumerate(channels):
-            message = number, batch[part :: len(channels)]
+        flight = self._in_flight[number] = _InFlight(batch, {})
+        loads = Counter(range(channels))
+        loads.update(share.channel for share in self._shares.values())
+        for part in range(count):
+            channel = min(loads, key=loads.__getitem__)
+            loads[channel] += 1
+            share = next(self._numbers)
+            self._shares[share] = _Share(number, channel)
+            flight.answers[share] = _NONE_YET
+            message = share, batch[part::count]
             self._channels[channel].put(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
-        self._next_channel = (channels[-1] + 1) % count
-        self._in_flight[number] = batch, channels
         return number
 
     def collect(self) -> tuple[int, Answer]:
-        """Wait until a batch is answered; its number and its answer. Several processes answer in order."""
-        number, (_, channels) = next(iter(self._in_flight.items()))
-        try:
-            parts = [self._receive(self._channels[channel]) for channel in channels]
-            number = parts[0][0]
-            answers = [answer for _, answer in parts]
-        except Exception as error:  # the process is gone, or its answer too large
-            kill_process(self._process)
-            answers = [error]
-        batch, _ = self._in_flight.pop(number)
-        return number, answer_of(partial(_joined, answers), batch)
+        """Wait until a batch is answered; its number and its answer. Of several, the smallest comes first."""
+        while not (answered := self._answered()) or not self._incoming.empty():
+            try:
+                share, answer = self._receive()
+            except Exception as error:  # the process is gone, or its answer too large
+                kill_process(self._process)
+                if answered:
+                    break
+                number = next(iter(self._in_flight))
+                del self._in_flight[number]
+                return number, error
+            if flight := self._in_flight.get(self._shares.pop(share).batch):
+                flight.answers[share] = answer
+        number = min(answered, key=lambda each: len(self._in_flight[each].batch))
+        flight = self._in_flight.pop(number)
+        return number, answer_of(partial(_joined, [*flight.answers.values()]), flight.batch)
+
+    def _answered(self) -> list[int]:
+        return [number for number, flight in self._in_flight.items() if _NONE_YET not in flight.answers.values()]
 
     def close(self) -> None:
         """Close the device and end its processes. May be called twice.
@@ -158,9 +192,13 @@ class DeviceProcess(Device, BatchQueue):
             channel.close()
         self._channels = []
 
-    def _receive(self, channel: _Channel) -> Any:
-        """The next message: first `DeviceInfo`, then numbers with answers. Raises `DeviceError` if there is none."""
-        if not (message := channel.get()):
+    def _receive(self) -> Any:
+        """The next message: first a `DeviceInfo` of each process, then numbers of shares with their answers.
+
+        Raises `DeviceError` if a process has ended.
+        """
+        if not (message := self._incoming.get()):
+            self._incoming.put(_END)  # later calls must return, too
             with suppress(subprocess.TimeoutExpired):  # another one of several processes may have ended
                 self._process.wait(_EXIT_S)
             kill_process(self._process)

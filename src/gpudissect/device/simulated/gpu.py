@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from gpudissect import __version__
 from gpudissect.device.base import Device
+from gpudissect.device.queue import BatchQueue, Sorted
 from gpudissect.device.simulated import precompile
 from gpudissect.device.simulated.memory import Memory, region, seeds
 from gpudissect.device.simulated.noise import Noise
@@ -98,6 +99,10 @@ class SimulatedGpu(Device):
         """Run a batch. Raises `DeviceError` for what cannot be simulated."""
         precompile.start_if_missing(batch)
         return [self._chase(each) if isinstance(each, Chase) else self._throughput(each) for each in batch]
+
+    def queue(self) -> BatchQueue:
+        """A queue that runs the smallest batch first: those of one workload are steps of long searches."""
+        return Sorted(self.run, lambda batch: (len(batch),))
 
     def _make_sms(self, processor: Processor) -> SimulatedSms:
         facts, limits = self._info.facts, self._info.span_limits
