@@ -266,6 +266,8 @@ def run_study(
             seed=options.seed,
             progress=progress,
             profile=options.profile,
+            # A recording must not depend on what this machine has compiled: it replays in the order of its answers.
+            can_simulate=lambda: record is not None or not precompile.is_compiling(),
         )
         info = device.info
         closing = Thread(target=opened.close)  # freeing GPU memory is slow: do it while the result is built

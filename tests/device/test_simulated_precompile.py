@@ -45,6 +45,7 @@ def test_a_process_stores_its_loops(tmp_path, code, stored):
 def test_loops_of_caches_are_compiled_elsewhere_once(monkeypatch):
     missing = {walk, reset}
     started = []
+    monkeypatch.setattr(precompile, "_processes", [])
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     monkeypatch.setattr(compiled, "is_missing", missing.__contains__)
     monkeypatch.setattr(compiled, "compile_elsewhere", lambda function, process: missing.remove(function))

@@ -68,6 +68,7 @@ class Drive:
         failures: experiments that failed themselves, not for want of another.
         running: experiments with a batch in flight, by its number, in the order of submission.
         check_limits: called before traces are awaited; what it raises ends the run.
+        can_simulate: whether the cache simulator is compiled.
 
     """
 
@@ -83,6 +84,7 @@ class Drive:
     contexts: list[Context] = field(default_factory=list)
     skipped: set[str] = field(default_factory=set)
     check_limits: Callable[[], None] = lambda: None
+    can_simulate: Callable[[], bool] = lambda: True
 
     def __post_init__(self) -> None:
         self._ranks = _ranks(self.experiments)
@@ -111,12 +113,17 @@ class Drive:
                 self._collect()
 
     def _startable(self, waiting: Mapping[str, Experiment]) -> list[str]:
-        """Those whose needs are known; those that change the clock, or come last, only when no other is left."""
+        """Those whose needs are known, without those that must wait for others.
+
+        Those that change the clock or come last wait until no other is left, and those that run the cache simulator,
+        while that is being compiled, until no other can start and none runs.
+        """
         ended = self._ended()
         known = [name for name, each in waiting.items() if all(need.name in ended for need in each.needs)]
         known.sort(key=lambda name: -self._ranks[name])
         others = [name for name in known if not (waiting[name].changes_clock or waiting[name].last)]
-        return others if others or self.running else known
+        first = [name for name in others if not waiting[name].simulates or self.can_simulate()]
+        return first if first or self.running else others or known
 
     def conclude(self) -> None:
         """After an interrupt: end the running experiments with the traces they have, then those that follow from it."""

@@ -1,7 +1,7 @@
 """A survey: it selects the experiments, runs them, and collects the conditions and the findings."""
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TypeVar
@@ -111,10 +111,12 @@ def run_survey(
     seed: int = 0,
     progress: Progress | None = None,
     profile: str | None = None,
+    can_simulate: Callable[[], bool] = lambda: True,
 ) -> Survey:
     """Run every experiment of a study that `elements` need (all when None); with `methods`, only these older methods.
 
-    With a `profile` of `PROFILES` only its experiments run, within its limits.
+    With a `profile` of `PROFILES` only its experiments run, within its limits. While `can_simulate` is false,
+    experiments that run the cache simulator wait for others.
     With `quick` the experiments that take longest are left out, and those that need them. `progress(done, total,
     names)` is called as experiments start and end. A KeyboardInterrupt ends the survey with what was measured;
     a failed experiment fails only those that need it. Raises `UsageError` for an unknown element.
@@ -132,7 +134,16 @@ def run_survey(
     ]
     if profile is not None:
         requested = [registered[name] for name in PROFILES[profile].experiments]
-    return run_experiments(device, requested, registered, quick=quick, seed=seed, progress=progress, profile=profile)
+    return run_experiments(
+        device,
+        requested,
+        registered,
+        quick=quick,
+        seed=seed,
+        progress=progress,
+        profile=profile,
+        can_simulate=can_simulate,
+    )
 
 
 def run_experiments(
@@ -144,10 +155,17 @@ def run_experiments(
     seed: int = 0,
     progress: Progress | None = None,
     profile: str | None = None,
+    can_simulate: Callable[[], bool] = lambda: True,
 ) -> Survey:
     """Run experiments and those of `registered` that they need; see `run_survey`."""
     bench = Bench(device.info, seed, quick)
-    drive = Drive(device.queue(), bench, _with_needs(requested, registered), progress or (lambda *_: None))
+    drive = Drive(
+        device.queue(),
+        bench,
+        _with_needs(requested, registered),
+        progress or (lambda *_: None),
+        can_simulate=can_simulate,
+    )
     start = time.perf_counter()
     if profile is not None:
         limits = PROFILES[profile]

@@ -26,6 +26,7 @@ from gpudissect.workload import Chase, Launch, Mix, Stream, Workload
 
 MIN_KERNELS = 6  # fewer are compiled when needed: starting a process takes as long as several of them
 MAX_PROCESSES = 16
+NICENESS = 10  # the survey itself, and the compiler of the cache simulator, go first
 SURVEY = KERNELS / "survey.json"
 """Kernels that a whole survey of an H100 needs, in the order of their use."""
 
@@ -174,6 +175,7 @@ def compile_all(compiler: Compiler, lines: Iterable[str]) -> Iterator[str]:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends this one
+    os.nice(NICENESS)
     for answer in compile_all(Compiler(sys.argv[1], FilePath(sys.argv[2])), sys.stdin):
         sys.stdout.write(answer)
         sys.stdout.flush()

@@ -22,6 +22,7 @@ from gpudissect.device.kinds import open_device
 from gpudissect.workload import Chase, Path, Sequential, Timing
 open_device("sim:gtx980").run([Chase(path=Path.GLOBAL, order=Sequential(1, 128), timing=Timing.EACH)])
 """
+_processes: list["subprocess.Popen[bytes]"] = []
 
 
 def start_if_missing(batch: Iterable[Workload]) -> None:
@@ -39,6 +40,11 @@ def start_caches_if_missing() -> None:
     _start(CACHES, walk, reset)
 
 
+def is_compiling() -> bool:
+    """Whether a process that was started here still compiles."""
+    return any(process.poll() is None for process in _processes)
+
+
 def _start(code: str, *functions: Callable[..., Any]) -> None:
     """Start a process that compiles these functions, if the first one is not stored yet."""
     from gpudissect.simulation.cache import compiled
@@ -48,5 +54,6 @@ def _start(code: str, *functions: Callable[..., Any]) -> None:
         null = subprocess.DEVNULL
         with suppress(OSError):  # no more processes possible
             process = subprocess.Popen(command, stdin=null, stdout=null, stderr=null)
+            _processes.append(process)
             for function in functions:
                 compiled.compile_elsewhere(function, process)

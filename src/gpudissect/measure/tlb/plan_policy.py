@@ -184,7 +184,13 @@ class _PolicySearch:
 
 
 EXPERIMENTS = tuple(
-    Experiment(tlb_caches_to(tlb), partial(tlb_policy_plan, tlb), (ATTRIBUTE,), (tlb_of(tlb), tlb_sets_of(tlb), *last))
+    Experiment(
+        tlb_caches_to(tlb),
+        partial(tlb_policy_plan, tlb),
+        (ATTRIBUTE,),
+        (tlb_of(tlb), tlb_sets_of(tlb), *last),
+        simulates=True,
+    )
     for number, tlb in enumerate(TLBS)
     for last in [map(tlb_caches_to, TLBS[:number][-1:])]
 )
