@@ -55,11 +55,12 @@ def test_wrong_predictions_contradict_the_geometry_unless_the_policy_explains_th
     ("attribute", "fields", "about"),
     [
         ("sets", {"status": Status.AMBIGUOUS, "reason": "no index"}, "l1.capacity"),
+        ("sets", {"status": Status.AMBIGUOUS, "reason": "no index"}, "l1.line_size"),
         ("ways", {"status": Status.FOUND, "value": 4, "low": 4, "confidence": 0.9, "method": "m"}, "l1.index_function"),
     ],
 )
 def test_lines_that_fall_into_no_known_sets_make_what_follows_from_them_less_certain(attribute, fields, about):
-    """Random GPUs 2100251 and 2100069: room for fewer lines than tags, half of it for a line used once."""
+    """Random GPUs 2100251, 2100069 and 3000841: room for fewer lines than tags, half of it for a line used once."""
     (contradiction,) = doubtful_sets({("l1", attribute): Estimate(element="l1", attribute=attribute, **fields)})
     assert about in contradiction.about and contradiction.confidence == DOUBTFUL
 
