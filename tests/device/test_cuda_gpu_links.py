@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpudissect.catalogue.pcie import pcie_bandwidth
+from gpudissect.catalogue.link_rates import pcie_bandwidth
 from gpudissect.device.cuda.gpu import CudaGpu
 from gpudissect.estimate import Status
 from gpudissect.survey.links import measure_links

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gpudissect.catalogue.pcie import describe_pcie, pcie_bandwidth
+from gpudissect.catalogue.link_rates import describe_pcie, nvlink_bandwidth, pcie_bandwidth
 from gpudissect.device.cuda.info import NvmlMonitor, clock_rate, driver_facts, shared_bytes_beside_l1
 from gpudissect.units import KIB
 from tests.support.fake_context import FakeContext
@@ -36,7 +36,7 @@ def test_shared_memory_beside_the_l1(capability, reserved, size):
 
 def test_facts_are_all_that_mt22_lists():
     """Of section 4.1, and of the output of MT4G; the name and the number of SMs are not facts but fields."""
-    facts = driver_facts(FakeContext(1 << 20), SimpleNamespace(cores=lambda: 512, pcie=dict), {})
+    facts = driver_facts(FakeContext(1 << 20), SimpleNamespace(cores=lambda: 512, pcie=dict, nvlinks=dict), {})
     assert facts["registers_per_sm"] == 64 * KIB and facts["registers_per_block"] == 32 * KIB
     assert (facts["shared_per_block"], facts["default_shared_per_block"]) == (63 * KIB, 48 * KIB)
     assert (facts["reserved_shared_per_block"], facts["persisting_l2_size"]) == (KIB, 0)
@@ -77,6 +77,24 @@ def test_the_link_to_the_host(monkeypatch):
     assert describe_pcie(facts) == "PCIe generation 5 x16"
     del nvml.device_get_curr_pcie_link_width
     assert pcie_bandwidth(NvmlMonitor("0000:00:00.0").pcie()) is None
+
+
+@pytest.mark.parametrize(("active", "number", "rate"), [(18, 6, 450e9), (17, 6, 425e9), (6, 3, 150e9), (18, 7, 900e9)])
+def test_the_nvlinks(monkeypatch, active, number, rate):
+    nvml = SimpleNamespace(
+        init_v2=lambda: None,
+        device_get_handle_by_pci_bus_id_v2=lambda bus: 7,
+        device_get_nvlink_state=lambda handle, link: int(link < active),
+        device_get_nvlink_version=lambda handle, link: number,
+        device_get_nvlink_error_counter=lambda handle, link, kind: int((link, kind) == (3, 2)),
+    )
+    bindings = pytest.importorskip("cuda.bindings")
+    monkeypatch.setitem(sys.modules, "cuda.bindings.nvml", nvml)
+    monkeypatch.setattr(bindings, "nvml", nvml, raising=False)
+    monitor = NvmlMonitor("0000:00:00.0")
+    assert nvlink_bandwidth(monitor.nvlinks()) == rate and monitor.settings()["nvlink_errors"] == "1"
+    nvml.device_get_nvlink_state = lambda handle, link: 0
+    assert monitor.nvlinks() == {} and "nvlink_errors" not in monitor.settings()
 
 
 def test_without_nvml_nothing_is_reported(monkeypatch):

@@ -69,10 +69,18 @@ def test_a_missing_sm_is_named_and_a_lower_clock_explains(model):
 
 @pytest.mark.parametrize("name", HARDWARE)
 def test_different_hardware_is_out(model, name):
-    cards = fleet(model, 5, 1)
-    assert name in model.facts
+    cards = [replace(each, facts=each.facts | {"PCIe lanes": "16", "NVLinks": "18"}) for each in fleet(model, 5, 1)]
+    assert name in cards[2].facts
     cards[2] = replace(cards[2], facts=cards[2].facts | {name: "1"})
     assert labels(report(cards)) == {"node0 cuda:2"}
+
+
+@pytest.mark.parametrize(("stated", "links"), [([1, 2, 3, 4], "18"), ([0], "18"), ([0], "17")])
+def test_an_older_result_that_does_not_state_the_links_is_not_out(model, stated, links):
+    cards = fleet(model, 5, 1)
+    for number in stated:
+        cards[number] = replace(cards[number], facts=cards[number].facts | {"NVLinks": links})
+    assert not report(cards).out
 
 
 def test_models_and_settings_are_not_mixed():

@@ -46,6 +46,9 @@ MAX_FILES = 100_000
 MIN_VALUE, MAX_VALUE = 1e-30, 1e30  # of a reading; no GPU comes near them
 UNITS = ("B/s", "ops/s", "B/cycle", "ops/cycle", "cycles")
 ATTRIBUTES = ("bandwidth", "rate", "latency")  # of which cards of one model differ
+_TITLES = {"sm_clock": "SM clock setting", "pcie_lanes": "PCIe lanes", "nvlinks": "NVLinks"} | {
+    "nvlink_errors": "NVLink errors"
+}
 PARTITION_BY_SM = ("l2", "partition_by_sm")
 
 
@@ -231,16 +234,16 @@ def _facts(result: Result | PartOfResult) -> Iterator[tuple[str, str]]:
     """What may explain a difference: sizes and clocks that the driver states, the clock observed, other users."""
     stated, origin = result.device.facts, result.provenance
     yield "SMs", str(result.device.sm_count)
-    for name in ("memory_size", "l2_size", "memory_bus_bits"):
+    for name in ("memory_size", "l2_size", "memory_bus_bits", "pcie_lanes", "nvlinks"):
         if name in stated:
-            yield name.replace("_", " "), str(stated[name])
+            yield _TITLES.get(name, name.replace("_", " ")), str(stated[name])
     if result.conditions.clock_hz and result.conditions.clock_observed:
         yield "SM clock", f"{result.conditions.clock_hz / 1e6:.0f} MHz"
     if result.code:
         yield "gpudissect build", result.code[:12]
-    for name in ("driver", "power_limit", "sm_clock", "memory_clock", "throttling"):
+    for name in ("driver", "power_limit", "sm_clock", "memory_clock", "throttling", "remapped_rows", "nvlink_errors"):
         if text := getattr(origin, name):
-            yield {"sm_clock": "SM clock setting"}.get(name, name.replace("_", " ")), text.removesuffix(" at the start")
+            yield _TITLES.get(name, name.replace("_", " ")), text.removesuffix(" at the start")
     for name in ("throttling", OTHER_PROCESSES):
         if given := [text for text in result.conditions.notes.get(name, ()) if text.lower() not in NO_VALUE]:
             yield f"{name.replace('_', ' ')} while measuring", "; ".join(given)

@@ -23,7 +23,7 @@ from gpudissect.fleet.readings import Reading, Run, seconds_of
 from gpudissect.fleet.run_spread import DEFAULT, MAX_EARLIER_RUNS, of_card, run_priors
 from gpudissect.results.compare import MAX_CLOCK_RATIO, Key
 
-HARDWARE = ("SMs", "memory size", "l2 size", "memory bus bits")
+HARDWARE = ("SMs", "memory size", "l2 size", "memory bus bits", "PCIe lanes", "NVLinks")
 """Facts in which all cards of a model are equal: a card with another value is out."""
 SETTINGS = ("SM clock", "SM clock setting", "memory clock", "power limit", "driver")
 """Facts that may explain a deviation."""
@@ -72,6 +72,11 @@ class Difference:
     value: str
     others: str
 
+    @property
+    def is_of_hardware(self) -> bool:
+        """Whether it is a fact of `HARDWARE` that both state: older results lack some."""
+        return self.name in HARDWARE and NO_FACT not in (self.value, self.others)
+
 
 @dataclass(frozen=True)
 class CardReport:
@@ -108,7 +113,7 @@ class CardReport:
     @property
     def is_out(self) -> bool:
         """Whether a value or the hardware differs."""
-        return bool(self.deviations or self.drifts) or any(each.name in HARDWARE for each in self.differences)
+        return bool(self.deviations or self.drifts) or any(each.is_of_hardware for each in self.differences)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from gpudissect.fleet.history import HistoryRun
-from gpudissect.fleet.report import FINGERPRINT, HARDWARE, CardReport, Deviation, Difference, FleetReport
+from gpudissect.fleet.report import FINGERPRINT, CardReport, Deviation, Difference, FleetReport
 from gpudissect.printable import brief, clean, counted
 from gpudissect.results.folded import rounded, rounded_range
 from gpudissect.results.text import title_of, words
@@ -21,13 +21,13 @@ def name_of(card: CardReport) -> str:
 
 def sentence(card: CardReport) -> str:
     """Why a card is out, and what may explain it: its clocks and settings, if they differ, or that they do not."""
-    hardware = [each for each in card.differences if each.name in HARDWARE]
+    hardware = [each for each in card.differences if each.is_of_hardware]
     parts = [f"{each.name} {each.value}, siblings {each.others}" for each in hardware]
     for found, others in ((card.deviations, "siblings"), (card.drifts, "earlier runs")):
         parts += [_deviation(each, others) for each in found[:MAX_DEVIATIONS]]
         if (more := len(found) - MAX_DEVIATIONS) > 0:
             parts.append(f"{counted(more, 'more value')}")
-    explaining = [each for each in card.differences if each.name not in HARDWARE]
+    explaining = [each for each in card.differences if not each.is_of_hardware]
     parts += [f"{each.name} {each.value}, of most siblings {each.others}" for each in explaining]
     if (hardware or card.deviations) and card.usual_settings:
         parts.append("clocks and settings as most siblings")

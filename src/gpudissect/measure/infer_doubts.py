@@ -182,7 +182,7 @@ def doubtful_sets(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doub
     for (element, attribute), each in findings.items():
         if attribute == "sets" and each.status is Status.AMBIGUOUS:
             what = f"{element}: lines conflict, but not as those of one set"
-            yield Doubt(what, _names(element, "line_size", "capacity"))  # lines of half the size are neighbours in a set
+            yield Doubt(what, _names(element, "line_size", "capacity"))  # both halves of a line are in one set
         if attribute == "ways" and each.low is not None and each.high is None:
             what = f"{element}: several sets with more tags than data would look like this one"
             yield Doubt(what, _names(element, "sets", "ways", "index_function", "max_miss_rate"))

@@ -90,6 +90,6 @@ def _described(info: DeviceInfo) -> dict[str, Any]:
         "name": info.name,
         "origin": info.origin,
         "gpu_uuid": info.provenance.get("gpu_uuid"),
-        **{name: info.facts.get(name) for name in ("pcie_generation", "pcie_lanes")},
+        **{name: info.facts.get(name) for name in ("pcie_generation", "pcie_lanes", "nvlinks", "nvlink_version")},
         "peers": [int(number) for number in str(info.facts.get("peers", "")).split()],
     }

@@ -315,6 +315,10 @@ class Provenance(Record):
     """Whether memory has error correction."""
     persistence: str | None = None
     """Whether the driver stays loaded without clients."""
+    remapped_rows: str | None = None
+    """Number of rows of memory that were replaced after errors."""
+    nvlink_errors: str | None = None
+    """Number of replays, recoveries and CRC errors of all NVLinks since the driver was loaded."""
 
 
 class Result(Record):

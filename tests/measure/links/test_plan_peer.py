@@ -1,11 +1,13 @@
 """Memory of other GPUs, and the matrix that `gpudissect links` prints."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from gpudissect.cli.app import main
 from gpudissect.device import kinds
+from gpudissect.device.base import Described
 from gpudissect.errors import DeviceError
 from gpudissect.estimate import Status
 from gpudissect.measure.links.plan_peer import ATTRIBUTES
@@ -39,6 +41,16 @@ def test_the_plan_measures_the_first_of_its_peers(linked):
         each = found[attribute]
         expected = value / 3 if attribute in RATES else value
         assert each.low < expected < each.high and each.value == pytest.approx(expected, rel=0.02), attribute
+
+
+@pytest.mark.parametrize(
+    ("facts", "share"), [({"nvlinks": 4, "nvlink_version": 3}, "its 4 NVLinks"), ({}, "not state")]
+)
+def test_a_bandwidth_is_compared_with_the_stated_links(linked, facts, share):
+    device = Described(FakePeers(linked, "1"), lambda info: replace(info, facts={**info.facts, **facts}))
+    found = run_survey(device, Study.LINKS).findings
+    (read,) = (each for each in found if (each.element, each.attribute) == ("peer", "read_bandwidth"))
+    assert share in " ".join(read.caveats)
 
 
 def test_a_failed_link_does_not_affect_the_others(linked):

@@ -20,6 +20,10 @@ from gpudissect.device.cuda.layout import TRAITS
 from gpudissect.errors import KernelFailed
 from gpudissect.workload import Path
 
+_MAX_NVLINKS = 18  # of a GPU, up to Blackwell (nvml.h, NVML_NVLINK_MAX_LINKS)
+_NVLINK_VERSIONS = {1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 4, 7: 5}
+"""Major versions of NVLink by NVML's numbers (nvml.h, nvmlNvlinkVersion_t)."""
+_NVLINK_ERRORS = range(4)  # replays, recoveries, CRC errors of flits and of data (nvml.h, nvmlNvLinkErrorCounter_t)
 _CLUSTER_SIZES = (2, 4, 8, 16)
 _THROTTLING_S = 0.02  # a query takes 0.2 ms, as long as many launches
 _THROTTLE_REASONS = {
@@ -63,7 +67,7 @@ def driver_facts(context: CudaContext, nvml: NvmlMonitor, clusters: dict[int, in
         "compute_capability": ".".join(map(str, context.capability)),
     }
     facts |= {"cores": cores} if (cores := nvml.cores()) else {}
-    facts |= nvml.pcie()
+    facts |= nvml.pcie() | nvml.nvlinks()
     facts |= {"cluster_size": max(clusters)} if clusters else {}
     return facts | {f"clusters_{size}": count for size, count in clusters.items()}
 
@@ -171,10 +175,30 @@ class NvmlMonitor:
         }
         return {name: int(value) for name, value in facts.items() if value}
 
+    def nvlinks(self) -> dict[str, int]:
+        """Number of active NVLinks, and their version; none where there are none, or NVML does not give them."""
+        if not (active := self._active_nvlinks()):
+            return {}
+        number = self._query(lambda nvml: min(nvml.device_get_nvlink_version(self._handle, link) for link in active))
+        version = _NVLINK_VERSIONS.get(number)
+        return {"nvlinks": len(active)} | ({"nvlink_version": version} if version else {})
+
+    def _active_nvlinks(self) -> list[int]:
+        def is_active(link: int) -> bool:
+            return bool(self._query(lambda nvml: nvml.device_get_nvlink_state(self._handle, link)))
+
+        return [link for link in range(_MAX_NVLINKS) if is_active(link)]
+
+    def _nvlink_errors(self, nvml: Any) -> str | None:
+        """Errors of all active NVLinks since the driver was loaded; None without any link."""
+        pairs = [(link, kind) for link in self._active_nvlinks() for kind in _NVLINK_ERRORS]
+        counts = [nvml.device_get_nvlink_error_counter(self._handle, link, kind) for link, kind in pairs]
+        return str(sum(counts)) if counts else None
+
     def settings(self) -> dict[str, str]:
-        """Power limit, temperature, clocks and modes now, as text; without those that NVML does not give."""
+        """Power limit, temperature, clocks, modes and errors now, as text; without those that NVML does not give."""
         state = {0: "off", 1: "on"}
-        queries: dict[str, Callable[[Any], str]] = {
+        queries: dict[str, Callable[[Any], str | None]] = {
             "driver": lambda nvml: str(nvml.system_get_driver_version()),
             "power_limit": lambda nvml: f"{nvml.device_get_enforced_power_limit(self._handle) / 1000:g} W",
             "temperature": lambda nvml: f"{nvml.device_get_temperature_v(self._handle, 0)} C at the start",
@@ -184,6 +208,8 @@ class NvmlMonitor:
             "mig": lambda nvml: state[nvml.device_get_mig_mode(self._handle)[0]],
             "ecc": lambda nvml: state[int(nvml.device_get_ecc_mode(self._handle)[0])],
             "persistence": lambda nvml: state[int(nvml.device_get_persistence_mode(self._handle))],
+            "remapped_rows": lambda nvml: str(sum(nvml.device_get_remapped_rows(self._handle)[:2])),
+            "nvlink_errors": self._nvlink_errors,
         }
         texts = {name: self._query(query) for name, query in queries.items()}
         return {name: text for name, text in texts.items() if text is not None}

@@ -7,7 +7,7 @@ it. A recording without this memory was made before it was measured, and gives n
 from dataclasses import replace
 from functools import partial
 
-from gpudissect.catalogue.pcie import describe_pcie, pcie_bandwidth
+from gpudissect.catalogue.link_rates import describe_pcie, pcie_bandwidth
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
 from gpudissect.measure.links.link import MIN_L2_SIZES, MIN_SPAN, Link, footprint_limit

@@ -4,15 +4,15 @@ Whoever measures it disturbs the other GPU, so it is a study of its own. What th
 so that the L2 of the other GPU answers; where loads are cached in between differs by GPU, and is not measured.
 """
 
+from gpudissect.catalogue.link_rates import nvlink_bandwidth
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.links.link import Link
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, Study, without
-from gpudissect.measure.throughput.rate_estimates import Unbounded
+from gpudissect.measure.throughput.rate_estimates import Unbounded, format_rate
 from gpudissect.measure.throughput.stream_search import bandwidth_estimate
 from gpudissect.workload import Path, Transfer
 
 ATTRIBUTES = ("hit_latency", "link_latency", "wide_latency", "read_bandwidth", "write_bandwidth", "copy_bandwidth")
-NO_BOUND = Unbounded("not compared with the rate of the link: the driver does not state it")
 
 
 def peer_plan(bench: Bench, known: Known) -> Plan:
@@ -25,8 +25,19 @@ def peer_plan(bench: Bench, known: Known) -> Plan:
     estimates: list[Estimate] = []
     for transfer in (Transfer.COPY, Transfer.READ, Transfer.WRITE):  # a copy needs most memory, which is taken once
         best = yield from link.bandwidth(transfer, bench)
-        estimates.append(bandwidth_estimate("peer", f"{transfer}_bandwidth", best, NO_BOUND, ()))
+        share = Unbounded(_share_of_links(best.second.rate, transfer, bench))
+        estimates.append(bandwidth_estimate("peer", f"{transfer}_bandwidth", best, share, ()))
     return Outcome((*estimates, *(yield from link.latencies("peer", bench))))
+
+
+def _share_of_links(rate: float, transfer: Transfer, bench: Bench) -> str:
+    """What share of the stated rate of all NVLinks of the GPU a rate is, as text; some may lead to other GPUs."""
+    stated = nvlink_bandwidth(bench.info.facts)
+    if stated is None:
+        return "not compared with the rate of the link: the driver does not state it"
+    directions = 2 if transfer is Transfer.COPY else 1
+    total = f"{format_rate(directions * stated, 'B/s')}{' in both directions' if directions > 1 else ''}"
+    return f"{rate / (directions * stated):.1%} of what its {bench.info.facts['nvlinks']} NVLinks transfer, {total}"
 
 
 EXPERIMENTS = (Experiment(Key("links.peer"), peer_plan, ATTRIBUTES, study=Study.LINKS, element="peer"),)

@@ -18,7 +18,7 @@ _COLOPHON = (
 
 def links_page(report: LinkReport) -> str:
     """The page of a report: one HTML file that needs nothing else."""
-    gpus = [tag("li", f"{info.spec}: {info.name}, {info.origin}{_pcie(info)}") for info in report.gpus]
+    gpus = [tag("li", f"{info.spec}: {info.name}, {info.origin}{_links(info)}") for info in report.gpus]
     missing = [tag("h2", "Missing values"), tag("ul", *(tag("li", line) for line in report.reasons))]
     failed = [tag("h2", "Failed experiments"), tag("ul", *(tag("li", line) for line in report.failures))]
     return document(
@@ -35,10 +35,11 @@ def links_page(report: LinkReport) -> str:
     )
 
 
-def _pcie(info: DeviceInfo) -> str:
-    """PCIe generation and lanes, if the driver states them."""
-    generation, lanes = info.facts.get("pcie_generation"), info.facts.get("pcie_lanes")
-    return f", PCIe generation {generation} with {lanes} lanes" if generation and lanes else ""
+def _links(info: DeviceInfo) -> str:
+    """PCIe generation and lanes, and the number of NVLinks, as far as the driver states them."""
+    generation, lanes, nvlinks = (info.facts.get(name) for name in ("pcie_generation", "pcie_lanes", "nvlinks"))
+    pcie = f", PCIe generation {generation} with {lanes} lanes" if generation and lanes else ""
+    return f"{pcie}, {nvlinks} NVLinks" if nvlinks else pcie
 
 
 def _matrices(report: LinkReport) -> Iterator[Markup]:
