@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from gpudissect.workload import Bounds as Bounds
     from gpudissect.workload import Chase as Chase
     from gpudissect.workload import Clock as Clock
+    from gpudissect.workload import EngineCopy as EngineCopy
     from gpudissect.workload import Explicit as Explicit
     from gpudissect.workload import Instruction as Instruction
     from gpudissect.workload import Launch as Launch
@@ -79,7 +80,18 @@ _HOMES = {
     "gpudissect.study": ("links",),
     "gpudissect.trace": ("Trace",),
     "gpudissect.workload": (
-        *("Access", "Bounds", "Chase", "Clock", "Explicit", "Instruction", "Launch", "LaunchMethod", "Mix"),
+        *(
+            "Access",
+            "Bounds",
+            "Chase",
+            "Clock",
+            "EngineCopy",
+            "Explicit",
+            "Instruction",
+            "Launch",
+            "LaunchMethod",
+            "Mix",
+        ),
         *("Path", "Sequential", "Shuffled", "Step", "Stream", "Timing", "Transfer", "PriorAccesses"),
     ),
 }

@@ -33,7 +33,7 @@ from gpudissect.study import Request, check_elements, check_methods, check_outpu
 from gpudissect.survey.drive import Progress
 from gpudissect.views.interactive import Comparison, Explanation, MixPrediction, Result
 from gpudissect.views.traces import RunTrace
-from gpudissect.workload import Chase, Launch, Mix, Stream, Workload
+from gpudissect.workload import Workload
 from gpudissect.workload.chase import parse_chase
 
 Name = str | Path
@@ -136,14 +136,14 @@ def run(
     batch = list(workload) if isinstance(workload, Iterable) else [workload]
     _check_device(device)
     for each in batch:
-        check_type("workload", each, Chase | Stream | Mix | Launch, "a Chase, Stream, Mix or Launch")
+        check_type("workload", each, Workload, "a workload")
     with ExitStack() as stack:
         if device is None or isinstance(device, str):
             device = stack.enter_context(kinds.open_device(_only_device(device, 1), seed=seed))
         recorder = None if record is None else stack.enter_context(Recorder(device, Path(record)))
         traces = (device if recorder is None else recorder).run(batch)
         outcomes = [RunTrace.of(each, trace, device.info) for each, trace in zip(batch, traces, strict=True)]
-    return outcomes[0] if isinstance(workload, Chase | Stream | Mix | Launch) else outcomes
+    return outcomes[0] if isinstance(workload, Workload) else outcomes
 
 
 def chase(

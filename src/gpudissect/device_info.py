@@ -31,6 +31,7 @@ class DeviceInfo:
         streams: paths that support a `Stream`.
         instructions: those that a `Mix` may have, though not in every combination; none if there are no mixes.
         launch_methods: how it can start the kernels of a `Launch`.
+        copies: paths of an `EngineCopy` that it can run.
         facts: statements of the driver, as far as known (MT22 s4.1). Each is optional: older results lack some.
             Bytes: ``l2_size``, ``l2_fetch_limit`` (most that one miss fetches), ``persisting_l2_size`` (most that can
             be set aside for persisting accesses), ``memory_size``, ``shared_per_sm``, ``shared_per_block`` (most, on
@@ -41,7 +42,8 @@ class DeviceInfo:
             registers are no limit, as on simulated GPUs), ``registers_per_block``, ``blocks_per_grid_x``,
             ``cluster_size`` (most blocks of a cluster, each on its own SM), ``clusters_N`` (number of clusters of N
             such blocks that run at once). Links: ``pcie_generation`` (the highest that GPU and slot support),
-            ``pcie_lanes`` (in use), ``nvlinks`` (active ones), ``nvlink_version`` (major), ``peers`` (numbers of the
+            ``pcie_lanes`` (in use), ``nvlinks`` (active ones), ``nvlink_version`` (major), ``numa_node`` (nearest),
+            ``peers`` (numbers of the
             other GPUs whose memory it can access). ``cores`` (FP32
             cores of the GPU, by NVML), ``compute_capability``; "yes" or "no": ``global_l1`` and ``local_l1`` (whether
             the L1 caches global and local memory), ``cooperative_launch``, ``concurrent_kernels``.
@@ -62,6 +64,7 @@ class DeviceInfo:
     streams: tuple[Path, ...] = ()
     instructions: tuple[Instruction, ...] = ()
     launch_methods: tuple[LaunchMethod, ...] = ()
+    copies: tuple[Path, ...] = ()
     recorded_origin: Origin | None = None
     catalogue: str | None = None
 

@@ -1,6 +1,7 @@
 """Memory of the host on a fake context: taken at its first use, used by chases and streams, and freed."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from gpudissect.device.cuda import links
 from gpudissect.device.cuda.links import MAX_HOST_BYTES, host_limit
 from gpudissect.errors import DeviceError, OutOfMemory, UnsupportedWorkload, WorkloadError
 from gpudissect.units import KIB
-from gpudissect.workload import Path, PriorAccesses, Sequential, Shuffled, Transfer
+from gpudissect.workload import EngineCopy, Path, PriorAccesses, Sequential, Shuffled, Transfer
 from gpudissect.workload.digest import digest
 from tests.device.test_cuda_stream_runner import StreamContext
 from tests.support.fake_context import FakeContext, fake_gpu
@@ -176,3 +177,32 @@ def test_which_gpu_is_an_option_of_path_peer():
         stream(Path.HOST, Transfer.READ, 1 << 16, 4, 128, peer=2)
     with pytest.raises(WorkloadError, match="not on path 'host'"):
         PriorAccesses(path=Path.HOST, order=Sequential(2, 64))
+
+
+@pytest.mark.parametrize(("path", "pageable"), [(Path.HOST, False), (Path.HOST, True), (Path.PEER, False)])
+def test_copies_go_between_the_gpu_and_memory_behind_the_link(context, path, pageable):
+    context.stream = SimpleNamespace(handle=5)
+    gpu = fake_gpu(context)
+    assert path in gpu.info.copies
+    copies = [
+        EngineCopy(path=path, transfer=transfer, size=4096, pageable=pageable, runs=3)
+        for transfer in (Transfer.READ, Transfer.WRITE)
+    ]
+    for trace in gpu.run(copies):
+        assert trace.nanoseconds.shape == (3,) and (trace.nanoseconds > 0).all()
+    calls = [arguments for name, *arguments in context.driver.log if name == "cuMemcpyAsync"]
+    (near, far, size, stream), *_ = calls
+    assert (size, stream) == (4096, 5) and len(calls) == 8 and calls[-1][0] != near
+    assert (calls[-1][1] == near) and (pageable or calls[-1][0] == far)
+    context.driver.fail = "cuMemcpyAsync"
+    with pytest.raises(Exception, match="a copy did not start"):
+        gpu.run(copies[:1])
+
+
+def test_the_nearest_numa_node_is_known_where_the_system_states_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(links, "_PCI_DEVICES", tmp_path)
+    (tmp_path / "0000:1a:00.0").mkdir()
+    for text, node in (("1\n", {"numa_node": 1}), ("-1\n", {}), ("", {})):
+        (tmp_path / "0000:1a:00.0" / "numa_node").write_text(text)
+        assert links.numa_node("0000:1A:00.0") == node
+    assert links.numa_node("0000:1B:00.0") == {}

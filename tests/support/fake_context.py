@@ -319,7 +319,7 @@ def chase_runner(context):
 def fake_gpu(context):
     """The device on a fake context."""
     nothing = dict.fromkeys(("cores", "throttling", "other_processes", "close"), lambda: None)
-    nvml = SimpleNamespace(driver=str, settings=dict, pcie=dict, **nothing)
+    nvml = SimpleNamespace(driver=str, settings=dict, pcie=dict, nvlinks=dict, **nothing)
     return CudaGpu(context, nvml)
 
 

@@ -27,6 +27,10 @@ MATRICES: Mapping[str, Shown] = {
     "read_bandwidth": Shown("Loads, GB/s", 1e9, False),
     "write_bandwidth": Shown("Stores, GB/s", 1e9, False),
     "copy_bandwidth": Shown("Loads and stores at once, GB/s of both directions together", 1e9, False),
+    "engine_read_bandwidth": Shown("Copies to the GPU by a copy engine (cudaMemcpy), GB/s", 1e9, False),
+    "engine_write_bandwidth": Shown("Copies from the GPU by a copy engine (cudaMemcpy), GB/s", 1e9, False),
+    "pageable_read_bandwidth": Shown("Copies to the GPU from pageable memory, GB/s", 1e9, False),
+    "pageable_write_bandwidth": Shown("Copies from the GPU to pageable memory, GB/s", 1e9, False),
 }
 
 
@@ -52,6 +56,12 @@ class LinkReport:
         """Whose memory was accessed: ``host``, then GPUs by number."""
         gpus = {link.target for link in self.links} - {HOST, OTHER_GPUS}
         return [HOST, *sorted(gpus, key=lambda name: int(name.rpartition(":")[2]))]
+
+    @property
+    def matrices(self) -> dict[str, Shown]:
+        """The attributes of `MATRICES` with any value."""
+        measured = {attribute for link in self.links for attribute in link.values}
+        return {attribute: shown for attribute, shown in MATRICES.items() if attribute in measured}
 
     def matrix(self, attribute: str) -> dict[str, dict[str, Bracketed | None]]:
         """Value, low and high of an attribute by the GPU that loads and stores, then by whose memory it is."""
@@ -90,6 +100,9 @@ def _described(info: DeviceInfo) -> dict[str, Any]:
         "name": info.name,
         "origin": info.origin,
         "gpu_uuid": info.provenance.get("gpu_uuid"),
-        **{name: info.facts.get(name) for name in ("pcie_generation", "pcie_lanes", "nvlinks", "nvlink_version")},
+        **{
+            name: info.facts.get(name)
+            for name in ("pcie_generation", "pcie_lanes", "nvlinks", "nvlink_version", "numa_node")
+        },
         "peers": [int(number) for number in str(info.facts.get("peers", "")).split()],
     }

@@ -22,7 +22,7 @@ from gpudissect.results.model import Series
 from gpudissect.results.text import provenance, quantity
 from gpudissect.trace import LIFETIME, TOTALS, Trace, totals_by_sm
 from gpudissect.units import WARP_SIZE, cycles_to_ns
-from gpudissect.workload import Chase, Explicit, Launch, Mix, Stream, Timing, Workload
+from gpudissect.workload import Chase, EngineCopy, Explicit, Launch, Mix, Stream, Timing, Workload
 
 if TYPE_CHECKING:
     import pandas
@@ -92,7 +92,7 @@ class RunTrace(Trace):
         if isinstance(request, Mix):
             begin, end = (columns[name] - columns["begin"].min() for name in ("begin", "end"))
             return self._series("lifetime of each warp, against warp", warp=np.arange(begin.size), begin=begin, end=end)
-        if isinstance(request, Launch):
+        if isinstance(request, Launch | EngineCopy):
             return self._series("time against run", **columns)
         if request.timing is Timing.COUNT:
             return self._series("misses against lap", lap=columns["lap"], misses=columns["misses"])
@@ -148,6 +148,9 @@ def _summarize(request: Workload, trace: Trace) -> str:
     if isinstance(request, Launch):
         low, middle, high = np.quantile(trace.nanoseconds, [0, 0.5, 1])
         return f"{request.kernels} empty kernels by {request.method}: median {middle:.4g} ns ({low:.4g} .. {high:.4g})"
+    if isinstance(request, EngineCopy):
+        rate = quantity(request.size / float(np.median(trace.nanoseconds)) * 1e9, "B/s")
+        return f"{request.path} {request.transfer}, {request.size} B by a copy engine: median {rate}"
     rates = np.quantile(trace.bytes / np.maximum(trace.nanoseconds, 1) * 1e9, (0, 0.5, 1))
     low, middle, high = (quantity(rate, "B/s") for rate in rates.tolist())
     shape = f"{request.blocks} blocks of {request.threads} threads, {request.ilp} x {request.width} B in flight each"

@@ -1,6 +1,7 @@
-"""Workloads are frozen, plain data: `Chase` (dependent loads), `Stream`, `Mix` and `Launch`."""
+"""Workloads are frozen, plain data: `Chase` (dependent loads), `Stream`, `Mix`, `Launch` and `EngineCopy`."""
 
 from gpudissect.workload.chase import Bounds, Chase, Path, PriorAccesses, Timing
+from gpudissect.workload.engine_copy import EngineCopy
 from gpudissect.workload.launch import Clock, Launch, LaunchMethod
 from gpudissect.workload.mix import (
     GLOBAL_INSTRUCTIONS,
@@ -15,7 +16,7 @@ from gpudissect.workload.mix import (
 from gpudissect.workload.order import Explicit, Order, Sequential, Shuffled
 from gpudissect.workload.stream import Stream, Transfer
 
-Workload = Chase | Stream | Mix | Launch
+Workload = Chase | Stream | Mix | Launch | EngineCopy
 
 __all__ = ["Bounds", "Chase", "Explicit", "Order", "Path", "PriorAccesses", "Sequential", "Shuffled", "Timing"]
 __all__ += [
@@ -28,4 +29,4 @@ __all__ += [
     "Mix",
     "Step",
 ]
-__all__ += ["Clock", "Launch", "LaunchMethod", "Stream", "Transfer", "Workload"]
+__all__ += ["Clock", "EngineCopy", "Launch", "LaunchMethod", "Stream", "Transfer", "Workload"]

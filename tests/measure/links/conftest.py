@@ -9,8 +9,11 @@ import pytest
 
 from gpudissect.device.base import Device
 from gpudissect.device.kinds import open_device
-from gpudissect.trace import Trace
-from gpudissect.workload import Path
+from gpudissect.trace import Context, Trace
+from gpudissect.workload import EngineCopy, Path
+from gpudissect.workload.digest import digest
+
+COPIED, START_NS = 4e10, 2e4
 
 
 class Changed(Device):
@@ -32,12 +35,22 @@ class FakePeers(Changed):
 
     def __init__(self, device, peers):
         limits = {**device.info.span_limits, Path.PEER: 1 << 30}
-        super().__init__(device, span_limits=limits, facts={**device.info.facts, "peers": peers}, unsupported={})
+        facts, copies = {**device.info.facts, "peers": peers}, (Path.HOST, Path.PEER)
+        super().__init__(device, span_limits=limits, facts=facts, unsupported={}, copies=copies)
 
     def run(self, batch):
-        near = [replace(each, path=Path.HOST, peer=1) if each.path is Path.PEER else each for each in batch]
-        traces = self.device.run(near)
-        return [self._slower(trace, each.peer) for trace, each in zip(traces, batch, strict=True)]
+        return [self._copied(each) if isinstance(each, EngineCopy) else self._accessed(each) for each in batch]
+
+    def _copied(self, copy):
+        """At `COPIED` bytes per second, a quarter of that if pageable."""
+        seconds = (4 if copy.pageable else copy.peer) * copy.size / COPIED
+        times = START_NS + 1e9 * seconds * (1 + 0.001 * np.arange(copy.runs))
+        return Trace(digest(copy), {"nanoseconds": times.astype(np.int64)}, Context("fake"))
+
+    def _accessed(self, workload):
+        near = replace(workload, path=Path.HOST, peer=1) if workload.path is Path.PEER else workload
+        (trace,) = self.device.run([near])
+        return self._slower(trace, workload.peer)
 
     def _slower(self, trace, factor):
         arrays = {name: trace.arrays[name] for name in ("cycles", "nanoseconds", "bytes") if name in trace.arrays}

@@ -10,15 +10,17 @@ from gpudissect.device import kinds
 from gpudissect.device.base import Described
 from gpudissect.errors import DeviceError
 from gpudissect.estimate import Status
+from gpudissect.measure.links.plan_engine_copies import HOST_ATTRIBUTES, PEER_ATTRIBUTES
 from gpudissect.measure.links.plan_peer import ATTRIBUTES
 from gpudissect.measure.plan import Study
 from gpudissect.survey.links import measure_links
 from gpudissect.survey.registry import experiments, measured_elements
 from gpudissect.survey.run import run_survey
 from gpudissect.workload import Path
-from tests.measure.links.conftest import FakePeers
+from tests.measure.links.conftest import COPIED, FakePeers
 
 LATENCIES = {"hit_latency": 1600, "link_latency": 1600, "wide_latency": 1600}  # of GPU 1, in cycles of 1 GHz
+COPIES = {"engine": COPIED, "pageable": COPIED / 4}
 RATES = {"read_bandwidth": 5.2e10, "write_bandwidth": 5.5e10, "copy_bandwidth": 9e10}
 
 
@@ -36,7 +38,7 @@ def test_it_is_not_part_of_discover():
 def test_the_plan_measures_the_first_of_its_peers(linked):
     survey = run_survey(FakePeers(linked, "3 1"), Study.LINKS)
     found = {each.attribute: each for each in survey.findings if each.element == "peer"}
-    assert not survey.failures and found.keys() == set(ATTRIBUTES)
+    assert not survey.failures and found.keys() == {*ATTRIBUTES, *PEER_ATTRIBUTES}
     for attribute, value in ({each: 3 * cycles for each, cycles in LATENCIES.items()} | RATES).items():
         each = found[attribute]
         expected = value / 3 if attribute in RATES else value
@@ -62,7 +64,7 @@ def test_a_failed_link_does_not_affect_the_others(linked):
 
     links = measure_links(Broken(linked, "1 2 3"))
     assert [bool(link.values) for link in links.values] == [True, True, False, True]
-    assert [each.experiment for each in links.failures] == ["links.peer to cuda:2"]
+    assert {each.experiment for each in links.failures} == {"links.peer to cuda:2", "copies.peer to cuda:2"}
     assert (
         "fell off the bus" in links.failures[0].reason and "fell off the bus" in links.values[2].reasons["hit_latency"]
     )
@@ -73,10 +75,21 @@ def test_every_link_has_its_own_values(four):
     assert not links.failures and not links.interrupted
     assert [link.target for link in links.values] == ["host", "cuda:1", "cuda:2", "cuda:3"]
     for link, factor in zip(links.values, (1, 1, 2, 3), strict=True):
-        assert link.values.keys() == set(ATTRIBUTES) and not link.reasons
+        copies = HOST_ATTRIBUTES if link.target == "host" else PEER_ATTRIBUTES
+        assert link.values.keys() == {*ATTRIBUTES, *copies} and not link.reasons
         value, low, high = link.values["link_latency"]
         assert low < factor * 1600 < high and value == pytest.approx(factor * 1600, rel=0.01)
         assert link.values["read_bandwidth"][0] == pytest.approx(5.2e10 / factor, rel=0.02)
+
+
+def test_copy_engines_are_timed_without_the_start_of_a_copy(four):
+    host, first, second, _ = measure_links(four).values
+    rates = {f"{kind}_{name}_bandwidth": rate for kind, rate in COPIES.items() for name in ("read", "write")}
+    for attribute, rate in rates.items():
+        value, low, high = host.values[attribute]
+        assert low < rate < high and value == pytest.approx(rate, rel=0.01), attribute
+    ratio = first.values["engine_read_bandwidth"][0] / second.values["engine_read_bandwidth"][0]
+    assert ratio == pytest.approx(2, rel=0.01)
 
 
 def test_without_other_gpus_there_is_a_reason(linked):

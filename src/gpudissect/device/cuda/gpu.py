@@ -14,6 +14,7 @@ from gpudissect.device.cuda.chase.plan import DeviceLimits, plan_launches
 from gpudissect.device.cuda.chase.runner import SHARED_SM, BlocksShareSm, ChaseRunner, QueuedChases
 from gpudissect.device.cuda.compile import Code
 from gpudissect.device.cuda.context import CudaContext, LaunchBuffers
+from gpudissect.device.cuda.engine_copy import EngineCopyRunner
 from gpudissect.device.cuda.info import (
     NvmlMonitor,
     active_clusters,
@@ -36,7 +37,7 @@ from gpudissect.device.queue import traces_of
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.trace import OTHER_PROCESSES, Trace
-from gpudissect.workload import Launch, LaunchMethod, Mix, Path, Stream, Workload
+from gpudissect.workload import EngineCopy, Launch, LaunchMethod, Mix, Path, Stream, Workload
 
 _MEMORY_SHARE = 0.8  # of the free device memory that workloads may take
 _RECORD_BYTES = 1024  # of shared memory that a chain in shared memory leaves for records
@@ -67,7 +68,8 @@ class CudaGpu(Device):
         self._streams = StreamRunner(context, arenas, shared)
         self._mixes = MixRunner(context, buffers, arenas.near)
         self._launches = LaunchRunner(context, buffers)
-        self._runners: tuple[Runner, ...] = (self._chases, self._streams, self._mixes, self._launches)
+        self._copies = EngineCopyRunner(context, arenas)
+        self._runners: tuple[Runner, ...] = (self._chases, self._streams, self._mixes, self._launches, self._copies)
 
         clusters = active_clusters(context, shared)
         unsupported = _unsupported_paths(context, clusters)
@@ -109,6 +111,7 @@ class CudaGpu(Device):
             streams=tuple(path for path in BACKENDS if path in spans),
             instructions=supported_instructions(context.capability),
             launch_methods=tuple(LaunchMethod),
+            copies=tuple(path for path in (Path.HOST, Path.PEER) if path in spans),
             facts=driver_facts(context, nvml, clusters) | _peer_facts(peers),
             environment=environment(context, nvml),
             provenance=provenance(context, nvml),
@@ -155,6 +158,7 @@ class CudaGpu(Device):
         tasks: list[Task] = []
         mixes: dict[int, Mix] = {}
         launches: dict[int, Launch] = {}
+        copies: dict[int, EngineCopy] = {}
         chases: list[int] = []
         for index, workload in enumerate(workloads):
             match workload:
@@ -164,6 +168,8 @@ class CudaGpu(Device):
                     mixes[index] = workload
                 case Launch() if self._info.launch_methods:
                     launches[index] = workload
+                case EngineCopy():
+                    copies[index] = workload
                 case _:  # or what the plan of chases refuses
                     chases.append(index)
         for part in self._mixes.split(mixes):
@@ -171,6 +177,8 @@ class CudaGpu(Device):
             tasks.append(Task(self._mixes, [*part.values()], (*part,), needed))
         if launches:
             tasks.append(Task(self._launches, [*launches.values()], (*launches,), (LAUNCHES,)))
+        if copies:
+            tasks.append(Task(self._copies, [*copies.values()], (*copies,)))
         for launch in plan_launches([workloads[index] for index in chases], self._limits):
             indices = tuple(chases[number] for number in launch.indices)
             tasks.append(Task(self._chases, launch, indices, codes[indices[0]], launch.first.alone))

@@ -17,6 +17,7 @@ from gpudissect.catalogue.compute_capability import FIRST_WITH_CLUSTERS, smalles
 from gpudissect.device.cuda.context import CudaContext
 from gpudissect.device.cuda.driver import dotted_version, uuid_of
 from gpudissect.device.cuda.layout import TRAITS
+from gpudissect.device.cuda.links import numa_node
 from gpudissect.errors import KernelFailed
 from gpudissect.workload import Path
 
@@ -67,7 +68,7 @@ def driver_facts(context: CudaContext, nvml: NvmlMonitor, clusters: dict[int, in
         "compute_capability": ".".join(map(str, context.capability)),
     }
     facts |= {"cores": cores} if (cores := nvml.cores()) else {}
-    facts |= nvml.pcie() | nvml.nvlinks()
+    facts |= nvml.pcie() | nvml.nvlinks() | numa_node(str(context.device.pci_bus_id))
     facts |= {"cluster_size": max(clusters)} if clusters else {}
     return facts | {f"clusters_{size}": count for size, count in clusters.items()}
 

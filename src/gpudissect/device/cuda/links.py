@@ -15,7 +15,7 @@ from gpudissect.device.cuda.driver import check
 from gpudissect.device.cuda.memory import Arena
 from gpudissect.errors import OutOfMemory
 from gpudissect.units import GIB, KIB, MIB, format_bytes
-from gpudissect.workload import Chase, Path, Stream
+from gpudissect.workload import Chase, EngineCopy, Path, Stream
 
 MAX_HOST_BYTES = GIB
 """Of page-locked memory that workloads may take: locking a GiB takes some tenths of a second."""
@@ -24,6 +24,7 @@ MAX_PEER_BYTES = GIB
 """Of memory of each other GPU that workloads may take."""
 _HOST_SHARE = 0.25  # of the available memory of the host that workloads may lock
 _MEMORY_INFO, _CONTROL_GROUP = FilePath("/proc/meminfo"), FilePath("/sys/fs/cgroup")
+_PCI_DEVICES = FilePath("/sys/bus/pci/devices")
 _QUEUED_TIMEOUT_S = 60.0
 
 
@@ -47,6 +48,15 @@ def _control_group_bytes() -> int | None:
         limit, used = (int((_CONTROL_GROUP / name).read_text()) for name in ("memory.max", "memory.current"))
         return max(0, limit - used)
     return None
+
+
+def numa_node(pci_address: str) -> dict[str, int]:
+    """The fact ``numa_node``, the NUMA node of the host that is nearest to a GPU; none where the system knows none."""
+    with suppress(OSError, ValueError):
+        node = int((_PCI_DEVICES / pci_address.lower() / "numa_node").read_text())
+        if node >= 0:
+            return {"numa_node": node}
+    return {}
 
 
 @dataclass(frozen=True)
@@ -131,7 +141,7 @@ class Arenas:
         self._host = Arena(HostMemory(context), host_limit, _MIN_HOST_BYTES)
         self._of_peers = {number: Arena(PeerMemory(context, number), MAX_PEER_BYTES) for number in peers}
 
-    def of(self, workload: Chase | Stream) -> Arena:
+    def of(self, workload: Chase | Stream | EngineCopy) -> Arena:
         """The memory that a workload accesses. Raises `KeyError` for a GPU that is not among `peers`."""
         if workload.path is Path.PEER:
             return self._of_peers[workload.peer]

@@ -30,7 +30,7 @@ from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import GpudissectError, NotRecorded, RecordingError, UsageError
 from gpudissect.trace import LIFETIME, TOTALS, Array, Context, Trace, planned_arrays
 from gpudissect.units import as_text
-from gpudissect.workload import Chase, Launch, Mix, Stream, Timing, Workload
+from gpudissect.workload import Chase, EngineCopy, Launch, Mix, Stream, Timing, Workload
 from gpudissect.workload.digest import (
     WIRE_ARRAYS,
     WIRE_CLASSES,
@@ -313,7 +313,7 @@ def array_shapes(workload: Workload, sm_count: int) -> Mapping[str, Shape]:
             return shapes | (
                 {"cycles": (workload.runs, workload.blocks)} if workload.blocks <= MAX_TIMED_BLOCKS else {}
             )
-        case Launch():
+        case Launch() | EngineCopy():
             return {"nanoseconds": (workload.runs,)}
         case Mix():
             sms = workload.sms or sm_count

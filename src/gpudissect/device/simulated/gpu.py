@@ -19,7 +19,7 @@ from gpudissect.simulation.cache.models import HierarchyModel
 from gpudissect.simulation.sm.description import Processor
 from gpudissect.trace import OTHER_PROCESSES, Context, Trace
 from gpudissect.units import WARP_SIZE
-from gpudissect.workload import Chase, Instruction, Launch, Mix, Order, Path, Stream, Workload
+from gpudissect.workload import Chase, EngineCopy, Instruction, Launch, Mix, Order, Path, Stream, Workload
 from gpudissect.workload.digest import digest
 
 DEFAULT_LIMIT = 1 << 34  # bytes of a path without a limit
@@ -110,9 +110,11 @@ class SimulatedGpu(Device):
         shared = (max(block_bytes, int(facts.get("shared_per_sm", block_bytes))), block_bytes)
         return SimulatedSms(processor, self._hierarchy, self._noise, self._info.name, shared, limits)
 
-    def _throughput(self, workload: Stream | Mix | Launch) -> Trace:
+    def _throughput(self, workload: Stream | Mix | Launch | EngineCopy) -> Trace:
         """Run a workload of many warps."""
         name = self._info.name
+        if isinstance(workload, EngineCopy):
+            raise DeviceError(f"{name} is simulated and has no copy engines")
         if self._sms is None:
             kind = type(workload).__name__
             raise DeviceError(f"{name} runs chases only, no {kind}: its GPU file does not describe its processor")

@@ -41,14 +41,14 @@ def bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
     best = yield from HOST.bandwidth(transfer, bench)
     stream = best.best
     over = f"{stream.blocks} blocks of {stream.threads} threads, over {format_bytes(stream.footprint)}"
-    share = Unbounded(_share_of_link(best.second.rate, transfer, bench))
+    share = Unbounded(share_of_link(best.second.rate, transfer, bench))
     estimate = bandwidth_estimate("host", attribute, best, share, (over,))
     if estimate.low is not None and isinstance(l2, int):  # what the L2 may hold at the end has not crossed the link
         estimate = replace(estimate, low=estimate.low * max(0.0, 1 - l2 / stream.moved))
     return Outcome((estimate,))
 
 
-def _share_of_link(rate: float, transfer: Transfer, bench: Bench) -> str:
+def share_of_link(rate: float, transfer: Transfer, bench: Bench) -> str:
     """What share of the stated rate a rate is, as text. It may be more: not all memory of hosts is behind PCIe."""
     stated = pcie_bandwidth(bench.info.facts)
     if stated is None:

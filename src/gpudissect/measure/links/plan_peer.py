@@ -25,12 +25,12 @@ def peer_plan(bench: Bench, known: Known) -> Plan:
     estimates: list[Estimate] = []
     for transfer in (Transfer.COPY, Transfer.READ, Transfer.WRITE):  # a copy needs most memory, which is taken once
         best = yield from link.bandwidth(transfer, bench)
-        share = Unbounded(_share_of_links(best.second.rate, transfer, bench))
+        share = Unbounded(share_of_nvlinks(best.second.rate, transfer, bench))
         estimates.append(bandwidth_estimate("peer", f"{transfer}_bandwidth", best, share, ()))
     return Outcome((*estimates, *(yield from link.latencies("peer", bench))))
 
 
-def _share_of_links(rate: float, transfer: Transfer, bench: Bench) -> str:
+def share_of_nvlinks(rate: float, transfer: Transfer, bench: Bench) -> str:
     """What share of the stated rate of all NVLinks of the GPU a rate is, as text; some may lead to other GPUs."""
     stated = nvlink_bandwidth(bench.info.facts)
     if stated is None:

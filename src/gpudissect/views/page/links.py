@@ -36,14 +36,14 @@ def links_page(report: LinkReport) -> str:
 
 
 def _links(info: DeviceInfo) -> str:
-    """PCIe generation and lanes, and the number of NVLinks, as far as the driver states them."""
-    generation, lanes, nvlinks = (info.facts.get(name) for name in ("pcie_generation", "pcie_lanes", "nvlinks"))
-    pcie = f", PCIe generation {generation} with {lanes} lanes" if generation and lanes else ""
-    return f"{pcie}, {nvlinks} NVLinks" if nvlinks else pcie
+    """PCIe generation and lanes, NVLinks and NUMA node, as far as the driver states them."""
+    texts = {"pcie_generation": "PCIe generation {}", "pcie_lanes": "{} lanes", "nvlinks": "{} NVLinks"}
+    texts["numa_node"] = "NUMA node {}"
+    return "".join(f", {text.format(info.facts[name])}" for name, text in texts.items() if name in info.facts)
 
 
 def _matrices(report: LinkReport) -> Iterator[Markup]:
-    for attribute, shown in MATRICES.items():
+    for attribute, shown in report.matrices.items():
         matrix = report.matrix(attribute)
         between = [found[0] for row in matrix.values() for target, found in row.items() if found and target != HOST]
         usual = median(between) if len(between) > 1 else None

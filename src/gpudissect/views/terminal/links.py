@@ -3,13 +3,13 @@
 from rich.console import Console
 from rich.text import Text
 
-from gpudissect.results.links import MATRICES, LinkReport
+from gpudissect.results.links import LinkReport
 from gpudissect.views.terminal.layout import fitting_table, print_table
 
 
 def print_links(out: Console, report: LinkReport) -> None:
     """Print the matrices, then why values are missing."""
-    for attribute, shown in MATRICES.items():
+    for attribute, shown in report.matrices.items():
         rows = [
             {"from": Text(source)}
             | {target: Text(f"{found[0] / shown.unit:.4g}" if found else "-") for target, found in row.items()}
