@@ -69,6 +69,8 @@ class FakePeers:
                 "cuDriverGetVersion": lambda: 13000,
                 "cuDevicePrimaryCtxRetain": lambda number: 100 + number,
                 "cuMemAlloc": self._context.allocate,
+                "cuEventCreate": lambda _: len(self.log),
+                "cuEventElapsedTime": lambda first, last: 0.5 * (last - first),
                 "cuGetErrorName": lambda _: b"ERROR",
                 "cuGetErrorString": lambda _: b"an error",
             }

@@ -19,7 +19,7 @@ class EngineCopy:
 
     A copy reads that memory (`Transfer.READ`) or writes it. That of `Path.HOST` is page-locked unless `pageable`; that
     of `Path.PEER` is of GPU number `peer`. `repetition` distinguishes equal copies. Its trace has `nanoseconds`
-    (runs,), by the host's clock from the call until the host observes its end.
+    (runs,), each from the end of the copy before it, by CUDA events.
 
     Raises `WorkloadError` for other paths and directions, and for counts that are not positive or too large.
     """

@@ -1,9 +1,10 @@
-"""Copies by a copy engine, timed by the host's clock."""
+"""Copies by a copy engine, timed by CUDA events."""
 
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,7 @@ class EngineCopyRunner:
     context: CudaContext
     arenas: Arenas
     slots: Slots[None] = field(default_factory=lambda: Slots([None]))
+    _pageable: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
 
     at_once = 1
 
@@ -50,24 +52,45 @@ class EngineCopyRunner:
         return ran.traces
 
     def release(self) -> None:
-        """Nothing: the memory belongs to the arenas."""
+        """Free the pageable memory; the rest belongs to the arenas."""
+        self._pageable = np.empty(0, np.uint8)
 
     def _run(self, copy: EngineCopy) -> Trace:
-        near, driver = self.arenas.near, self.context.driver
+        near, driver, stream = self.arenas.near, self.context.driver, self.context.stream.handle
         near.user = None  # what it held is overwritten
-        here, pageable = near.reserve(copy.size), np.ones(copy.size if copy.pageable else 0, np.uint8)
+        here = near.reserve(copy.size)
         if copy.pageable:
-            there = pageable.ctypes.data
+            if self._pageable.size < copy.size:
+                self._pageable = np.ones(copy.size, np.uint8)
+            there = self._pageable.ctypes.data
         else:
             far = self.arenas.of(copy)
             far.user, there = None, far.reserve(copy.size)
         ends = (here, there) if copy.transfer is Transfer.READ else (there, here)
-        times: NDArray[np.int64] = np.zeros(_WARM_UP_RUNS + copy.runs, np.int64)
-        for run in range(times.size):
-            begin = time.perf_counter_ns()
-            (status,) = driver.cuMemcpyAsync(*ends, copy.size, self.context.stream.handle)
-            check(driver, status, "a copy did not start", KernelFailed)
+        with self._events(1 + _WARM_UP_RUNS + copy.runs) as events:
+            self._call("an event", driver.cuEventRecord, events[0], stream)
+            for event in events[1:]:
+                self._call("a copy", driver.cuMemcpyAsync, *ends, copy.size, stream)
+                self._call("an event", driver.cuEventRecord, event, stream)
             self.context.wait(_TIMEOUT_S)
-            times[run] = time.perf_counter_ns() - begin
-        context = Context(device=self.context.device.name, notes={"host_clock": "CLOCK_MONOTONIC"})
-        return Trace(workload=digest(copy), arrays={"nanoseconds": times[_WARM_UP_RUNS:]}, context=context)
+            times = [self._call("a time", driver.cuEventElapsedTime, *pair) for pair in pairwise(events)]
+        nanoseconds = np.rint(1e6 * np.array(times[_WARM_UP_RUNS:])).astype(np.int64)
+        context = Context(device=self.context.device.name)
+        return Trace(workload=digest(copy), arrays={"nanoseconds": nanoseconds}, context=context)
+
+    @contextmanager
+    def _events(self, count: int) -> Iterator[list[Any]]:
+        """CUDA events, destroyed after the block."""
+        driver = self.context.driver
+        with ExitStack() as stack:
+            events = []
+            for _ in range(count):
+                events.append(self._call("an event", driver.cuEventCreate, 0))
+                stack.callback(driver.cuEventDestroy, events[-1])
+            yield events
+
+    def _call(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Call the driver; what it returns besides the status. Raises `KernelFailed`."""
+        status, *results = call(*arguments)
+        check(self.context.driver, status, f"{what} of a copy engine failed", KernelFailed)
+        return results[0] if results else None

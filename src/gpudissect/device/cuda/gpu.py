@@ -271,7 +271,8 @@ class CudaGpu(Device):
             with suppress(KernelFailed):
                 self._context.wait(_DRAIN_S)  # for what an interrupted batch left in flight
         if not self._broken and not self._context.is_lost():  # freeing memory would wait for a kernel that hangs
-            for holder in (self._launches, self._chases, self._streams, self._mixes, self._buffers, self._arenas):
+            runners = self._launches, self._chases, self._streams, self._mixes, self._copies
+            for holder in (*runners, self._buffers, self._arenas):
                 holder.release()
             self._context.close()
 

@@ -16,13 +16,13 @@ from gpudissect.units import MIB
 from gpudissect.workload import EngineCopy, Path, Transfer
 
 SIZES = (32 * MIB, 128 * MIB)
-RUNS, REPETITIONS = 8, 5
+RUNS, REPETITIONS = 4, 5
 ERROR = 0.01  # relative, of the slope of a lower quartile
 DIRECTIONS = {"read": Transfer.READ, "write": Transfer.WRITE}
 HOST_ATTRIBUTES = tuple(f"{kind}_{name}_bandwidth" for kind in ("engine", "pageable") for name in DIRECTIONS)
 PEER_ATTRIBUTES = HOST_ATTRIBUTES[:2]
 METHOD = (
-    f"copies by a copy engine of {SIZES[1] // MIB} MiB less those of {SIZES[0] // MIB} MiB, by the host's clock; lower "
+    f"copies by a copy engine of {SIZES[1] // MIB} MiB less those of {SIZES[0] // MIB} MiB, by CUDA events; lower "
     f"quartiles of {RUNS} runs, median and range of {REPETITIONS} repetitions"
 )
 BY_THE_DRIVER = "the driver copies through page-locked memory of its own: this depends on the host's CPU"
