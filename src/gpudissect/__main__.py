@@ -16,17 +16,30 @@ def main() -> NoReturn:
     """Run the command line and exit, without freeing each object, which takes 0.1 s after a survey."""
     for number in STOP_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda *_: os._exit(INTERRUPTED))  # imports may lose an exception
+            signal.signal(number, _stop)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin, and matrices are small here
     gc.set_threshold(100_000)  # traces are many and make no cycles: collections took 8 % of a replay
     from gpudissect.device.child import started_early
 
     with started_early(*_named_device(sys.argv[1:])):  # while slow modules are imported
         code = _run()
+        if code == INTERRUPTED:  # Python may end by SIGINT instead, if it passed through an import
+            _leave(code)  # its children have ended
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
     for out in filter(None, (sys.stdout, sys.stderr)):
         with contextlib.suppress(OSError, ValueError):
             out.flush()
     os._exit(code)
+
+
+def _stop(*_: object) -> NoReturn:
+    """End at once, by a signal while modules are imported: these may lose an exception."""
+    if end_children := getattr(sys.modules.get("gpudissect.child_processes"), "end_children", None):
+        end_children()
+    os._exit(INTERRUPTED)
 
 
 def _named_device(arguments: list[str]) -> tuple[str | None, int]:
@@ -36,7 +49,7 @@ def _named_device(arguments: list[str]) -> tuple[str | None, int]:
     words = [word for each in arguments for word in (each.split("=", 1) if each.startswith("--") else (each,))]
     options = dict(pairwise(words))
     seed = options.get("--seed", "0")
-    return options.get("--device", options.get("-d")), int(seed) if seed.isdecimal() else 0
+    return options.get("--device", options.get("-d")), int(seed) if seed.isdecimal() and len(seed) <= 10 else 0
 
 
 def _run() -> int:

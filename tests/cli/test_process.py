@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import gpudissect
+from gpudissect.__main__ import _named_device
 from gpudissect.cli import console
 from gpudissect.results.files import load
 
@@ -111,6 +112,37 @@ def test_a_signal_in_an_import_is_reported_in_one_line():
     done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, timeout=60, preexec_fn=_default_ctrl_c)
     assert (done.returncode, done.stdout) == (130, b"")
     assert b"interrupted" in done.stderr and done.stderr.count(b"\n") == 1
+
+
+def test_a_signal_in_an_import_ends_a_device_that_started_before():
+    command = [sys.executable, "-c", IN_AN_IMPORT, "discover", "-d", "sim:gtx980", "--quick"]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, timeout=60, preexec_fn=_default_ctrl_c)
+    assert (done.returncode, done.stdout) == (130, b"")  # its streams are closed: the device has ended, too
+
+
+@pytest.mark.parametrize(
+    ("arguments", "device"),
+    [
+        ("discover -d sim:a --seed=3", ("sim:a", 3)),
+        ("hide --device=sim:a", ("sim:a", 0)),
+        ("discover -d sim:a -d sim:b --seed x", ("sim:b", 0)),
+        ("discover -d", (None, 0)),
+        ("discover -d sim:a --help", (None, 0)),
+        ("chase -d sim:a", (None, 0)),
+        ("", (None, 0)),
+        (f"discover -d sim:a --seed {'1' * 5000}", ("sim:a", 0)),
+    ],
+)
+def test_a_device_is_found_in_the_arguments(arguments, device):
+    assert _named_device(arguments.split()) == device
+
+
+@pytest.mark.parametrize("files", range(6, 12, 2))
+def test_too_few_open_files_end_in_one_line(files):
+    """No traceback, and the device's processes end."""
+    command = ["bash", "-c", f'ulimit -n {files}; exec "$0" -m gpudissect discover -d sim:gtx980 --only timer']
+    done = subprocess.run([*command, sys.executable], env=ENVIRONMENT, capture_output=True, timeout=60)
+    assert done.returncode in (1, 2, 3) and b"Traceback" not in done.stderr
 
 
 def test_a_second_signal_does_not_cut_the_message_of_the_first(monkeypatch, capsys):

@@ -3,32 +3,13 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
+from gpudissect.device.kinds import open_device
 from gpudissect.device.simulated import precompile
 from gpudissect.simulation.cache import compiled
-from gpudissect.simulation.cache._kernel import reset, walk
-from gpudissect.workload import Chase, Instruction, Mix, Path, Shuffled, Step, Timing
-
-CHASE = Chase(path=Path.GLOBAL, order=Shuffled(200, 128, 1), timing=Timing.EACH)
-
-
-MIX = Mix(body=(Step(Instruction.FFMA, 1),), warps=1, block_size=32, iterations=1)
-
-
-@pytest.mark.parametrize(
-    ("batch", "missing", "count"), [([CHASE, MIX], True, 1), ([CHASE, MIX], False, 0), ([MIX] * 2, True, 0)]
-)
-def test_a_second_process_compiles_if_both_loops_are_needed(monkeypatch, batch, missing, count):
-    started, elsewhere = [], []
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    monkeypatch.setattr(compiled, "is_missing", lambda function: missing)
-    monkeypatch.setattr(compiled, "compile_elsewhere", lambda function, process: elsewhere.append(function))
-    monkeypatch.setattr(subprocess, "Popen", lambda command, **options: started.append(command))
-    precompile.start_if_missing(batch)
-    assert len(started) == len(elsewhere) == count
-    assert all(command[-1] == precompile.SMS for command in started)
 
 
 @pytest.mark.parametrize(
@@ -42,14 +23,29 @@ def test_a_process_stores_its_loops(tmp_path, code, stored):
     assert stored <= {path.name.partition("-")[0] for path in folder.iterdir()}
 
 
-def test_loops_of_caches_are_compiled_elsewhere_once(monkeypatch):
-    missing = {walk, reset}
+@pytest.mark.parametrize(
+    ("start", "code"),
+    [(precompile.start_sms_if_missing, precompile.SMS), (precompile.start_caches_if_missing, precompile.CACHES)],
+)
+@pytest.mark.parametrize("missing", [True, False])
+def test_a_process_compiles_missing_loops_once(monkeypatch, start, code, missing):
     started = []
-    monkeypatch.setattr(precompile, "_processes", [])
+
+    def popen(command, **options):
+        started.append(command[-1])
+        return SimpleNamespace(poll=lambda: None)
+
+    monkeypatch.setattr(precompile, "_processes", {})
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    monkeypatch.setattr(compiled, "is_missing", missing.__contains__)
-    monkeypatch.setattr(compiled, "compile_elsewhere", lambda function, process: missing.remove(function))
-    monkeypatch.setattr(subprocess, "Popen", lambda command, **options: started.append(command))
-    precompile.start_caches_if_missing()
-    precompile.start_caches_if_missing()
-    assert [command[-1] for command in started] == [precompile.CACHES] and not missing
+    monkeypatch.setattr(compiled, "is_missing", lambda function: missing)
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    start()
+    start()
+    assert started == [code] * missing and precompile.is_compiling() == missing
+
+
+def test_a_simulated_gpu_prepares_the_loop_of_sms(monkeypatch):
+    started = []
+    monkeypatch.setattr(precompile, "start_sms_if_missing", lambda: started.append(1))
+    with open_device("sim:gtx980") as device:
+        assert not device.prepare() and started

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from heapq import heappop, heappush
 from typing import Protocol, Self
 
 from gpudissect.device.queue import Answer, Batch, BatchQueue, Deferred, Observed
@@ -79,13 +80,16 @@ def without_host(info: DeviceInfo) -> DeviceInfo:
 class Keeper(Device, Mapping[str, Kept]):
     """A device, and a mapping from digests of workloads to the workload and its first trace.
 
-    It keeps up to `max_bytes` of arrays (`Trace.nbytes`). Closing leaves `device` open.
+    It keeps up to `max_bytes` of arrays (`Trace.nbytes`), the smallest ones, whatever their order. Closing leaves
+    `device` open.
     """
 
     def __init__(self, device: Device, max_bytes: int = MAX_KEPT_BYTES) -> None:
         self._device = device
         self._free_bytes = max_bytes
         self._kept: dict[str, Kept] = {}
+        self._seen: set[str] = set()
+        self._largest_first: list[tuple[int, str]] = []  # a heap of negative sizes and digests
 
     @property
     def info(self) -> DeviceInfo:
@@ -106,9 +110,15 @@ class Keeper(Device, Mapping[str, Kept]):
         if isinstance(answer, Exception):
             return
         for workload, trace in zip(batch, answer, strict=True):
-            if trace.workload not in self._kept and trace.nbytes <= self._free_bytes:
+            if trace.workload not in self._seen:
+                self._seen.add(trace.workload)
                 self._kept[trace.workload] = workload, trace
                 self._free_bytes -= trace.nbytes
+                heappush(self._largest_first, (-trace.nbytes, trace.workload))
+            while self._free_bytes < 0:
+                size, digest = heappop(self._largest_first)
+                self._free_bytes -= size
+                del self._kept[digest]
 
     def __getitem__(self, digest: str) -> Kept:
         return self._kept[digest]

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 import gpudissect
@@ -42,22 +42,22 @@ def start_child(spec: str, seed: int, count: int | None = None) -> Child:
 
     if count is None:
         count = min(MAX_SIMULATORS, usable_cores()) if spec.startswith("sim:") else 1
-    pairs = [socket.socketpair() for _ in range(count)]
-    # Descriptors from 3 on: the caller may have closed a standard stream.
-    theirs = [fcntl.fcntl(other, fcntl.F_DUPFD_CLOEXEC, 3) for _, other in pairs]
-    command, null = [*COMMAND, spec, str(seed), *map(str, theirs)], subprocess.DEVNULL
-    ours = tuple(one for one, _ in pairs)
-    try:
-        return Child(start_process(command, pass_fds=theirs, stdin=null, stdout=null, env=_environment()), ours)
-    except (OSError, ValueError) as error:  # no more processes, or an impossible name
-        for one in ours:
-            one.close()
-        raise DeviceError(f"{spec!a:.60}: its process could not be started: {error}") from None
-    finally:
-        for each in theirs:
-            os.close(each)
-        for _, other in pairs:
-            other.close()
+    sockets, descriptors, null = list[socket.socket](), list[int](), subprocess.DEVNULL
+    with ExitStack() as ours, ExitStack() as theirs:
+        try:
+            for _ in range(count):
+                one, other = socket.socketpair()
+                sockets.append(ours.enter_context(one))
+                theirs.enter_context(other)
+                # From 3 on: the caller may have closed a standard stream.
+                descriptors.append(fcntl.fcntl(other, fcntl.F_DUPFD_CLOEXEC, 3))
+                theirs.callback(os.close, descriptors[-1])
+            command = [*COMMAND, spec, str(seed), *map(str, descriptors)]
+            process = start_process(command, pass_fds=descriptors, stdin=null, stdout=null, env=_environment())
+        except (OSError, ValueError) as error:  # no more processes or files, or an impossible name
+            raise DeviceError(f"{spec!a:.60}: its process could not be started: {error}") from None
+        ours.pop_all()
+        return Child(process, tuple(sockets))
 
 
 def _environment() -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 import importlib.util
 import pwd
+from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def test_the_users_folder_is_used_beside_a_read_only_source(function, monkeypatc
     monkeypatch.setenv("HOME", str(tmp_path))
     assert compiled.compiled(function)(1) == 2
     folder = tmp_path / ".cache" / "gpudissect" / "numba"
-    assert len(list(folder.iterdir())) == 1
+    assert len(list(folder.glob("*.o"))) == 1
     monkeypatch.setattr(compiled, "_compile", None)
     assert compiled.compiled(function)(1) == 2
     with pytest.raises(TypeError):
@@ -95,16 +96,41 @@ def test_first_arguments_are_passed_with_every_call(monkeypatch, jit):
     assert [shorter(2), shorter(3), function(numbers, pair, 2)] == [12, 33, 32]
 
 
-def test_a_first_call_waits_for_the_process_that_compiles(function, monkeypatch, tmp_path):
+def test_of_several_processes_one_compiles_and_the_others_wait(function, monkeypatch, tmp_path):
     folder = tmp_path / "cache"
     folder.mkdir(mode=0o700)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(folder))
-    successor, waited = compiled.compiled(function), []
+    successor, compiled_here = compiled.compiled(function), []
     assert compiled.is_missing(successor)
-    compiled.compile_elsewhere(successor, SimpleNamespace(wait=waited.append))
-    assert not compiled.is_missing(successor) and waited == []
-    assert successor(1) == 2 and waited == [compiled.MAX_WAIT_S]  # the process failed, so it is compiled here
-    assert not compiled.is_missing(successor) and len(list(folder.iterdir())) == 1
+    compile_ = compiled._compile
+    code = compile_(function, (1,))
+
+    @contextmanager
+    def locked(path):
+        """Meanwhile another process has compiled it."""
+        path.with_suffix(".o").write_bytes(code)
+        yield
+
+    monkeypatch.setattr(compiled, "_locked", locked)
+    monkeypatch.setattr(compiled, "_compile", lambda *arguments: compiled_here.append(arguments))
+    assert successor(1) == 2 and not compiled_here
+    assert not compiled.is_missing(successor)
+
+
+def test_a_lock_is_waited_for(tmp_path):
+    order = []
+
+    def second():
+        with compiled._locked(tmp_path / "lock"):
+            order.append("second")
+
+    with compiled._locked(tmp_path / "lock"):
+        thread = Thread(target=second)
+        thread.start()
+        thread.join(0.1)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
 
 
 def test_without_a_cache_no_process_can_compile(function):

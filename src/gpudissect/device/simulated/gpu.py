@@ -97,12 +97,17 @@ class SimulatedGpu(Device):
 
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
         """Run a batch. Raises `DeviceError` for what cannot be simulated."""
-        precompile.start_if_missing(batch)
         return [self._chase(each) if isinstance(each, Chase) else self._throughput(each) for each in batch]
 
     def queue(self) -> BatchQueue:
         """A queue that runs the smallest batch first: those of one workload are steps of long searches."""
         return Sorted(self.run, lambda batch: (len(batch),))
+
+    def prepare(self) -> bool:
+        """Begin to compile the loop of SMs, if it has not been compiled."""
+        if self._sms is not None:
+            precompile.start_sms_if_missing()
+        return False
 
     def _make_sms(self, processor: Processor) -> SimulatedSms:
         facts, limits = self._info.facts, self._info.span_limits

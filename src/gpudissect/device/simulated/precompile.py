@@ -6,11 +6,9 @@ That process runs a workload on a GPU of the catalogue, which compiles a loop an
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
-
-from gpudissect.workload import Chase, Workload
 
 SMS = """
 from gpudissect.device.kinds import open_device
@@ -22,38 +20,34 @@ from gpudissect.device.kinds import open_device
 from gpudissect.workload import Chase, Path, Sequential, Timing
 open_device("sim:gtx980").run([Chase(path=Path.GLOBAL, order=Sequential(1, 128), timing=Timing.EACH)])
 """
-_processes: list["subprocess.Popen[bytes]"] = []
+_processes: dict[str, "subprocess.Popen[bytes]"] = {}  # that were started here, by what they run
 
 
-def start_if_missing(batch: Iterable[Workload]) -> None:
-    """Compile the loop of SMs while this process compiles that of caches, if a batch needs both."""
-    if len({isinstance(workload, Chase) for workload in batch}) == 2:
-        from gpudissect.simulation.sm._engine import simulate
+def start_sms_if_missing() -> None:
+    """Compile the loop of SMs, while this process compiles those of caches."""
+    from gpudissect.simulation.sm._engine import simulate
 
-        _start(SMS, simulate)
+    _start(SMS, simulate)
 
 
 def start_caches_if_missing() -> None:
     """Compile the loops of caches, which the analysis of a GPU's traces needs late in a survey."""
-    from gpudissect.simulation.cache._kernel import reset, walk
+    from gpudissect.simulation.cache._kernel import walk
 
-    _start(CACHES, walk, reset)
+    _start(CACHES, walk)
 
 
 def is_compiling() -> bool:
     """Whether a process that was started here still compiles."""
-    return any(process.poll() is None for process in _processes)
+    return any(process.poll() is None for process in _processes.values())
 
 
-def _start(code: str, *functions: Callable[..., Any]) -> None:
-    """Start a process that compiles these functions, if the first one is not stored yet."""
+def _start(code: str, function: Callable[..., Any]) -> None:
+    """Start a process that compiles this function and others, once, if it is not stored yet."""
     from gpudissect.simulation.cache import compiled
 
-    if (os.cpu_count() or 1) > 1 and compiled.is_missing(functions[0]):
+    if (os.cpu_count() or 1) > 1 and code not in _processes and compiled.is_missing(function):
         command = [sys.executable, "-P", "-c", code]  # -P: import no modules from the working folder
         null = subprocess.DEVNULL
         with suppress(OSError):  # no more processes possible
-            process = subprocess.Popen(command, stdin=null, stdout=null, stderr=null)
-            _processes.append(process)
-            for function in functions:
-                compiled.compile_elsewhere(function, process)
+            _processes[code] = subprocess.Popen(command, stdin=null, stdout=null, stderr=null)

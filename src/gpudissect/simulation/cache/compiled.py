@@ -12,9 +12,8 @@ import hashlib
 import inspect
 import os
 import struct
-import subprocess
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, cached_property, partial, wraps
 from importlib.metadata import version
 from pathlib import Path
@@ -39,10 +38,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _RESULTS: dict[str, Any] = {"int64": ctypes.c_int64, "float64": ctypes.c_double, "none": ctypes.c_void_p}
 SPREAD = "spread"  # name of the function of `_spread`
-MAX_WAIT_S = 60  # for another process that compiles
 _byte_of, _address = ctypes.c_char.from_buffer, ctypes.addressof
 _lock = Lock()
-_elsewhere: dict[str, subprocess.Popen[bytes]] = {}  # processes that compile, by the names of their files
 
 
 class Arrays(NamedTuple):
@@ -159,19 +156,32 @@ def _array_type(dtype: np.dtype[Any], dimensions: int, contiguous: bool, writeab
 def _cached_machine_code(function: Callable[..., Any], arguments: tuple[Any, ...], key: str) -> bytes:
     """The machine code of a function, from the cache or compiled. `key`: types of its arguments, see `_flatten`."""
     folder, name = _place(function)
-    file = folder and folder / f"{name}{hashlib.sha256(key.encode()).hexdigest()[:8]}.o"
-    if file and not file.exists() and (process := _elsewhere.pop(name, None)):
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(MAX_WAIT_S)
-    if file and file.exists():
+    if folder is None:
+        return _compile(function, arguments)
+    file = folder / f"{name}{hashlib.sha256(key.encode()).hexdigest()[:8]}.o"
+    if file.exists():
         return file.read_bytes()
-    code = _compile(function, arguments)
-    if file:
+    with _locked(file.with_suffix(".lock")):
+        if file.exists():  # another process has compiled it meanwhile
+            return file.read_bytes()
+        code = _compile(function, arguments)
         part = file.with_suffix(f".{os.getpid()}")  # other processes may read the file at any time
         with suppress(OSError):
             part.write_bytes(code)
             part.replace(file)
-    return code
+        return code
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Wait until no other process is in such a block; without effect where files cannot be locked."""
+    with ExitStack() as stack:
+        with suppress(ImportError, OSError):  # fcntl is of POSIX alone
+            import fcntl
+
+            file = stack.enter_context(path.open("w"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _place(function: Callable[..., Any]) -> tuple[Path | None, str]:
@@ -186,12 +196,7 @@ def is_missing(function: Callable[..., Any]) -> bool:
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         return False
     folder, name = _place(inspect.unwrap(function))
-    return folder is not None and name not in _elsewhere and not any(folder.glob(f"{name}*.o"))
-
-
-def compile_elsewhere(function: Callable[..., Any], process: subprocess.Popen[bytes]) -> None:
-    """Leave the compilation of a function to a process: its first call waits for it."""
-    _elsewhere[_place(inspect.unwrap(function))[1]] = process
+    return folder is not None and not any(folder.glob(f"{name}*.o"))
 
 
 @cache
