@@ -56,6 +56,7 @@ def test_every_command_has_help(gpudissect, command):
     [
         (("discovr",), ["'gpudissect --help'"]),
         (("show",), ["'gpudissect show --help'"]),
+        (("discover", "x", "cuda:0"), ["a device follows -d: -d cuda:0"]),
         (("hide", "--access", "strem"), ["'--access'", "'strem'", "'streaming', 'stride2'"]),
     ],
 )

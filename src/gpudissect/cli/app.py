@@ -6,6 +6,7 @@ usage; 3 no such device or it cannot be used; 4 done in part; 130 interrupted.
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -22,6 +23,7 @@ from gpudissect.cli.console import BUG, DONE, INTERRUPTED, discard_output, print
 from gpudissect.errors import WRITE_ERRORS, GpudissectError, UsageError
 from gpudissect.interrupts import catch_stop_signals, stop_requested
 
+_EXTRA_DEVICE = re.compile(r"unexpected extra argument.*\((?:.* )?((?:cuda|sim|rec):[^ )]*)")
 COMPLETION = ("--install-completion", "--show-completion")
 
 
@@ -122,6 +124,8 @@ def _report(error: Exception) -> int:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "gpudissect"
         message = error.format_message().rstrip(".").replace(": Value error, ", ": ")
+        if device := _EXTRA_DEVICE.search(message):
+            message = f"{message}; a device follows -d: -d {device[1]}"
         print_error(f"{message}; see '{command} --help'")
         return GpudissectError.exit_code
     if isinstance(error, MemoryError):
