@@ -19,13 +19,13 @@ def main() -> NoReturn:
             signal.signal(number, _stop)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin, and matrices are small here
     gc.set_threshold(100_000)  # traces are many and make no cycles: collections took 8 % of a replay
+    from gpudissect.child_processes import remove_children
     from gpudissect.device.child import started_early
 
     with started_early(*_named_device(sys.argv[1:])):  # while slow modules are imported
         code = _run()
-        if code == INTERRUPTED:  # Python may end by SIGINT instead, if it passed through an import
-            _leave(code)  # its children have ended
-    _leave(code)
+        remove_children()  # it keeps their lock: nothing below it may end one
+        _leave(code)
 
 
 def _leave(code: int) -> NoReturn:
@@ -48,13 +48,14 @@ def _named_device(arguments: list[str]) -> tuple[str | None, int]:
         return None, 0
     words = [word for each in arguments for word in (each.split("=", 1) if each.startswith("--") else (each,))]
     options = dict(pairwise(words))
-    seed = options.get("--seed", "0")
-    return options.get("--device", options.get("-d")), int(seed) if seed.isdecimal() and len(seed) <= 10 else 0
+    seed, specs = options.get("--seed", "0"), [options[name] for name in ("-d", "--device") if name in options]
+    if len(specs) != 1 or not (seed.isdecimal() and len(seed) <= 10):
+        return None, 0
+    return specs[0], int(seed)
 
 
 def _run() -> int:
     """Run the command line and return its exit code."""
-    from gpudissect.child_processes import remove_children
     from gpudissect.cli.app import main as run
     from gpudissect.interrupts import stop_requested
 
@@ -66,8 +67,6 @@ def _run() -> int:
     except KeyboardInterrupt:  # a second signal, while the first was reported
         _ignore_signals()
         code = INTERRUPTED
-    if code == INTERRUPTED:
-        remove_children()
     return code
 
 

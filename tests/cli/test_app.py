@@ -56,7 +56,8 @@ def test_every_command_has_help(gpudissect, command):
     [
         (("discovr",), ["'gpudissect --help'"]),
         (("show",), ["'gpudissect show --help'"]),
-        (("discover", "x", "cuda:0"), ["a device follows -d: -d cuda:0"]),
+        (("discover", "x", "cuda:0"), ["devices are given with -d: -d cuda:0"]),
+        (("schema", "cuda:0"), ["(cuda:0); see"]),
         (("hide", "--access", "strem"), ["'--access'", "'strem'", "'streaming', 'stride2'"]),
     ],
 )

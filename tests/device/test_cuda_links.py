@@ -194,6 +194,8 @@ def test_copies_go_between_the_gpu_and_memory_behind_the_link(context, path, pag
     (near, far, size, stream), *_ = calls
     assert (size, stream) == (4096, 5) and len(calls) == 8 and calls[-1][0] != near
     assert (calls[-1][1] == near) and (pageable or calls[-1][0] == far)
+    with pytest.raises(UnsupportedWorkload, match="GPU 7"):
+        gpu.run([EngineCopy(path=Path.PEER, transfer=Transfer.READ, size=1, peer=7)])
     context.driver.fail = "cuMemcpyAsync"
     with pytest.raises(Exception, match="a copy of a copy engine failed"):
         gpu.run(copies[:1])

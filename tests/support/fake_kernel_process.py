@@ -27,6 +27,7 @@ NVML = SimpleNamespace(
     clocks=lambda: (1.98e9, 2.6e9),
     cores=lambda: None,
     pcie=dict,
+    nvlinks=dict,
     driver=lambda: "580",
     settings=lambda: {"power_limit": "700 W"},
     throttling=lambda: None,

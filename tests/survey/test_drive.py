@@ -120,6 +120,15 @@ def test_what_simulates_waits_for_others_while_the_simulator_is_compiled(compile
     assert [name for batch in device.batches for name in batch] == [f"test.{each}" for each in (*order, "c")]
 
 
+def test_what_simulates_starts_once_the_simulator_is_compiled():
+    simulating, other = asking(Key("test.a"), 1, simulates=True), asking(Key("test.b"), 3)
+    device = Logging()
+    driver = Drive(Deferred(device.run), Bench(INFO), {each.name: each for each in (simulating, other)}, print)
+    driver.can_simulate = lambda: bool(device.batches)
+    driver.run()
+    assert [name for batch in device.batches for name in batch].index("test.a") < 3
+
+
 def test_what_begins_the_longest_chain_starts_first():
     alone, first = asking(Key("test.alone"), 1), asking(Key("test.first"), 1)
     second = asking(Key("test.second"), 1, needs=(first.key,))

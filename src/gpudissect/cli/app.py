@@ -124,8 +124,9 @@ def _report(error: Exception) -> int:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "gpudissect"
         message = error.format_message().rstrip(".").replace(": Value error, ", ": ")
-        if device := _EXTRA_DEVICE.search(message):
-            message = f"{message}; a device follows -d: -d {device[1]}"
+        options = [name for each in context.command.params for name in each.opts] if context is not None else []
+        if "-d" in options and (device := _EXTRA_DEVICE.search(message)):
+            message = f"{message}; devices are given with -d: -d {device[1]}"
         print_error(f"{message}; see '{command} --help'")
         return GpudissectError.exit_code
     if isinstance(error, MemoryError):

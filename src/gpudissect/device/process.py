@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from gpudissect.child_processes import die_with_parent, kill_process
 from gpudissect.device import kinds
@@ -31,10 +31,9 @@ from gpudissect.workload.digest import digest
 
 T = TypeVar("T")
 CLOSE_TIMEOUT_S = 20.0
-MAX_SHARE = 48  # workloads that one of several processes runs before it takes a smaller batch
+MAX_SHARE = 48  # workloads that one of several processes runs before it takes a smaller share
 _EXIT_S = 1.0
 _END = b""
-_NONE_YET = DeviceError("no answer yet")
 
 
 class _Channel:
@@ -77,24 +76,24 @@ class _Channel:
 
 @dataclass(frozen=True)
 class _InFlight:
-    """A batch, and the answers to its shares by their numbers, in order."""
+    """A batch, and the answers to its shares by their numbers, in order; None until they arrive."""
 
     batch: Batch
-    answers: dict[int, Answer]
+    answers: dict[int, Answer | None]
 
 
-@dataclass(frozen=True)
-class _Share:
-    """A share of a batch in flight, and the channel that runs it."""
+class _Share(NamedTuple):
+    """A share of a batch in flight: the channel that runs it, and its number of workloads."""
 
     batch: int
     channel: int
+    size: int
 
 
 class DeviceProcess(Device, BatchQueue):
     """A device that runs in child processes. `queue` returns the object itself.
 
-    With several processes, each has a copy of the device and runs a share of every batch. This requires a device whose
+    With several processes, each has a copy of the device and runs shares of the batches. This requires a device whose
     traces depend only on their workload. Exceptions of the children are raised by `collect`; if the device cannot be
     opened, by `info`.
     """
@@ -141,18 +140,18 @@ class DeviceProcess(Device, BatchQueue):
             digest(workload)
         channels = len(self._channels)
         count = 1 if channels == 1 else max(1, min(channels, len(batch)), math.ceil(len(batch) / MAX_SHARE))
+        parts = {next(self._numbers): batch[part::count] for part in range(count)}
+        messages = {share: pickle.dumps((share, part), pickle.HIGHEST_PROTOCOL) for share, part in parts.items()}
         number = next(self._numbers)
-        flight = self._in_flight[number] = _InFlight(batch, {})
+        self._in_flight[number] = _InFlight(batch, dict.fromkeys(parts))
         loads = Counter(range(channels))
-        loads.update(share.channel for share in self._shares.values())
-        for part in range(count):
+        for each in self._shares.values():
+            loads[each.channel] += each.size
+        for share, part in parts.items():
             channel = min(loads, key=loads.__getitem__)
-            loads[channel] += 1
-            share = next(self._numbers)
-            self._shares[share] = _Share(number, channel)
-            flight.answers[share] = _NONE_YET
-            message = share, batch[part::count]
-            self._channels[channel].put(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
+            loads[channel] += len(part)
+            self._shares[share] = _Share(number, channel, len(part))
+            self._channels[channel].put(messages[share])
         return number
 
     def collect(self) -> tuple[int, Answer]:
@@ -171,10 +170,11 @@ class DeviceProcess(Device, BatchQueue):
                 flight.answers[share] = answer
         number = min(answered, key=lambda each: len(self._in_flight[each].batch))
         flight = self._in_flight.pop(number)
-        return number, answer_of(partial(_joined, [*flight.answers.values()]), flight.batch)
+        answers = [answer for answer in flight.answers.values() if answer is not None]
+        return number, answer_of(partial(_joined, answers), flight.batch)
 
     def _answered(self) -> list[int]:
-        return [number for number, flight in self._in_flight.items() if _NONE_YET not in flight.answers.values()]
+        return [number for number, flight in self._in_flight.items() if None not in flight.answers.values()]
 
     def close(self) -> None:
         """Close the device and end its processes. May be called twice.
@@ -273,6 +273,8 @@ def main(spec: str, seed: int, sockets: Sequence[int]) -> None:
             _send(connection, _sendable(error))
         return
     others: list[int] = []
+    if len(connections) > 1:
+        device.prepare()  # once for all copies
     while len(connections) > 1:
         other = connections.pop()
         try:

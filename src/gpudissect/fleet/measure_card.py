@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from gpudissect.errors import PREFIX, DeviceError, shorten_message
 
 PROGRAM = """
-import ctypes, sys
+import ctypes
 ctypes.CDLL(None).prctl(1, 15)  # PR_SET_PDEATHSIG, SIGTERM: a killed worker must not leave a GPU in use
 from gpudissect.__main__ import main
-sys.exit(main())
+main()
 """
 
 

@@ -57,8 +57,9 @@ class Drive:
     """The state of some experiments on a device.
 
     Of those that can start, up to `MAX_RUNNING` at a time, the one that begins the longest chain of others goes first
-    (list scheduling by critical path: Graham 1969). Scheduling depends on the traces and on the order of the answers: a
-    recording, which answers in the order in which it was made, replays exactly.
+    (list scheduling by critical path: Graham 1969). Scheduling depends on the traces, on the order of the answers, and
+    on `can_simulate`: a recording, which answers in the order in which it was made and is made without the latter,
+    replays exactly.
 
     Attributes:
         queue: the batch queue of the device.
@@ -68,7 +69,7 @@ class Drive:
         failures: experiments that failed themselves, not for want of another.
         running: experiments with a batch in flight, by its number, in the order of submission.
         check_limits: called before traces are awaited; what it raises ends the run.
-        can_simulate: whether the cache simulator is compiled.
+        can_simulate: whether the cache simulator is not being compiled now.
 
     """
 
@@ -88,6 +89,7 @@ class Drive:
 
     def __post_init__(self) -> None:
         self._ranks = _ranks(self.experiments)
+        self._held = False  # whether experiments wait until the cache simulator is compiled
         self._max_running = len(self.experiments) if self.bench.quick else MAX_RUNNING
         if not self.bench.quick:
             return
@@ -102,7 +104,7 @@ class Drive:
         while waiting or self.running:
             with interruptible():  # for each batch: a compiler may lose the exception of a signal
                 # An experiment may end at its start, without a batch. Those that need it can then start, too.
-                while ended_count < len(self._ended()) or not self.running:
+                while ended_count < len(self._ended()) or not self.running or (self._held and self.can_simulate()):
                     ended_count = len(self._ended())
                     for name in self._startable(waiting):
                         if len(self.running) == self._max_running:
@@ -123,6 +125,7 @@ class Drive:
         known.sort(key=lambda name: -self._ranks[name])
         others = [name for name in known if not (waiting[name].changes_clock or waiting[name].last)]
         first = [name for name in others if not waiting[name].simulates or self.can_simulate()]
+        self._held = len(first) < len(others)
         return first if first or self.running else others or known
 
     def conclude(self) -> None:

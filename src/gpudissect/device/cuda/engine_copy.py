@@ -19,11 +19,12 @@ from gpudissect.workload import EngineCopy, Transfer
 from gpudissect.workload.digest import digest
 
 _WARM_UP_RUNS = 1
-_QUEUED_TIMEOUT_S, _TIMEOUT_S = 60.0, 10.0
+_QUEUED_TIMEOUT_S = 60.0
+_TIMEOUT_S, _TIMEOUT_S_PER_BYTE = 10.0, 1e-9
 
 
 class _Ran(NamedTuple):
-    """Copies that have run, without memory of their own."""
+    """Finished copies, which hold no memory."""
 
     traces: list[Trace]
     memory: None
@@ -56,6 +57,7 @@ class EngineCopyRunner:
         self._pageable = np.empty(0, np.uint8)
 
     def _run(self, copy: EngineCopy) -> Trace:
+        self.arenas.check(copy)
         near, driver, stream = self.arenas.near, self.context.driver, self.context.stream.handle
         near.user = None  # what it held is overwritten
         here = near.reserve(copy.size)
@@ -72,7 +74,7 @@ class EngineCopyRunner:
             for event in events[1:]:
                 self._call("a copy", driver.cuMemcpyAsync, *ends, copy.size, stream)
                 self._call("an event", driver.cuEventRecord, event, stream)
-            self.context.wait(_TIMEOUT_S)
+            self.context.wait(_TIMEOUT_S + _TIMEOUT_S_PER_BYTE * copy.size * len(events))
             times = [self._call("a time", driver.cuEventElapsedTime, *pair) for pair in pairwise(events)]
         nanoseconds = np.rint(1e6 * np.array(times[_WARM_UP_RUNS:])).astype(np.int64)
         context = Context(device=self.context.device.name)

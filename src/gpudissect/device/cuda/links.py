@@ -13,7 +13,7 @@ from typing import Any
 from gpudissect.device.cuda.context import CudaContext
 from gpudissect.device.cuda.driver import check
 from gpudissect.device.cuda.memory import Arena
-from gpudissect.errors import OutOfMemory
+from gpudissect.errors import OutOfMemory, UnsupportedWorkload
 from gpudissect.units import GIB, KIB, MIB, format_bytes
 from gpudissect.workload import Chase, EngineCopy, Path, Stream
 
@@ -146,6 +146,11 @@ class Arenas:
         if workload.path is Path.PEER:
             return self._of_peers[workload.peer]
         return self._host if workload.path is Path.HOST else self.near
+
+    def check(self, workload: Stream | EngineCopy) -> None:
+        """Raise `UnsupportedWorkload` for memory of a GPU that is not among `peers`."""
+        if workload.path is Path.PEER and workload.peer not in self.peers:
+            raise UnsupportedWorkload(f"this GPU does not access memory of GPU {workload.peer}, but of {self.peers}")
 
     def release(self) -> None:
         """Free all of it."""

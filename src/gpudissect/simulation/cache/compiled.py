@@ -12,6 +12,7 @@ import hashlib
 import inspect
 import os
 import struct
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, cached_property, partial, wraps
@@ -37,6 +38,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # count references to arrays either, which took two thirds of the time.
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _RESULTS: dict[str, Any] = {"int64": ctypes.c_int64, "float64": ctypes.c_double, "none": ctypes.c_void_p}
+MAX_WAIT_S, _WAIT_STEP_S = 60, 0.02  # for another process that compiles
 SPREAD = "spread"  # name of the function of `_spread`
 _byte_of, _address = ctypes.c_char.from_buffer, ctypes.addressof
 _lock = Lock()
@@ -174,13 +176,17 @@ def _cached_machine_code(function: Callable[..., Any], arguments: tuple[Any, ...
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Wait until no other process is in such a block; without effect where files cannot be locked."""
+    """Wait until no other process is in such a block, but not forever; not where files cannot be locked."""
     with ExitStack() as stack:
         with suppress(ImportError, OSError):  # fcntl is of POSIX alone
             import fcntl
 
-            file = stack.enter_context(path.open("w"))
-            fcntl.flock(file, fcntl.LOCK_EX)
+            file, end = stack.enter_context(path.open("w")), time.monotonic() + MAX_WAIT_S
+            while time.monotonic() < end:
+                with suppress(BlockingIOError):
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                time.sleep(_WAIT_STEP_S)
         yield
 
 

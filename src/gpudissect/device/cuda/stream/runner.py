@@ -105,9 +105,7 @@ class StreamRunner:
                 f"this device runs streams of at most {_MAX_BLOCKS} blocks and {_MAX_PASSES} passes, "
                 f"got {stream.blocks} and {stream.passes}"
             )
-        if stream.path is Path.PEER and stream.peer not in self.arenas.peers:
-            peers = self.arenas.peers
-            raise UnsupportedWorkload(f"this GPU does not access memory of GPU {stream.peer}, but of {peers}")
+        self.arenas.check(stream)
         arena = self.arenas.of(stream)
         backend = BACKENDS[stream.path](stream, self.context, arena, self.max_shared)
         if arena.user is not self:
