@@ -266,7 +266,7 @@ def run_study(
             seed=options.seed,
             progress=progress,
             profile=options.profile,
-            # A recording must not depend on what this machine has compiled: it replays in the order of its answers.
+            # A recording must replay in the order of its answers, which must not depend on what is compiled.
             can_simulate=lambda: record is not None or not precompile.is_compiling(),
         )
         info = device.info

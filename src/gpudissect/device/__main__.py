@@ -13,7 +13,7 @@ from gpudissect.device.cuda import early_context
 def main(spec: str, seed: str, *sockets: str) -> None:
     """Create the context of a GPU while slow modules are imported, then serve the device."""
     die_with_parent()
-    gc.set_threshold(100_000)  # as in the other process
+    gc.set_threshold(100_000)  # traces are many and make no cycles
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # the survey process handles them
         signal.signal(number, signal.SIG_IGN)
     kind, _, name = spec.partition(":")

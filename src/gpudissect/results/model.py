@@ -318,7 +318,7 @@ class Provenance(Record):
     remapped_rows: str | None = None
     """Number of rows of memory that were replaced after errors."""
     nvlink_errors: str | None = None
-    """Number of replays, recoveries and CRC errors of all NVLinks since the driver was loaded."""
+    """Number of replays, recoveries and CRC errors of all NVLinks, as NVML counts them."""
 
 
 class Result(Record):

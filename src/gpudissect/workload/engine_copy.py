@@ -15,11 +15,11 @@ LINKS = (Path.HOST, Path.PEER)
 
 @dataclass(frozen=True, kw_only=True)
 class EngineCopy:
-    """`size` bytes, copied `runs` times by one call each between the memory of the GPU and memory behind a link.
+    """`runs` copies of `size` bytes between GPU memory and memory behind a link, one call each.
 
-    A copy reads that memory (`Transfer.READ`) or writes it. That of `Path.HOST` is page-locked unless `pageable`; that
-    of `Path.PEER` is of GPU number `peer`. `repetition` distinguishes equal copies. Its trace has `nanoseconds`
-    (runs,), each from the end of the copy before it, by CUDA events.
+    `Transfer.READ` copies to the GPU, `Transfer.WRITE` from it. Host memory is page-locked unless `pageable`; `peer` is
+    the number of the other GPU. `repetition` distinguishes equal copies. Its trace has `nanoseconds` (runs,): the time
+    between the ends of consecutive copies, by CUDA events.
 
     Raises `WorkloadError` for other paths and directions, and for counts that are not positive or too large.
     """

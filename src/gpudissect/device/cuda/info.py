@@ -191,7 +191,7 @@ class NvmlMonitor:
         return [link for link in range(_MAX_NVLINKS) if is_active(link)]
 
     def _nvlink_errors(self, nvml: Any) -> str | None:
-        """Errors of all active NVLinks since the driver was loaded; None without any link."""
+        """Errors of all active NVLinks, as NVML counts them; None without any link."""
         pairs = [(link, kind) for link in self._active_nvlinks() for kind in _NVLINK_ERRORS]
         counts = [nvml.device_get_nvlink_error_counter(self._handle, link, kind) for link, kind in pairs]
         return str(sum(counts)) if counts else None

@@ -1,6 +1,6 @@
-"""Bandwidth of copy engines over the links of a GPU, as ``cudaMemcpy`` uses them: `gpudissect links`.
+"""Bandwidth of copies by copy engines (``cudaMemcpy``), for `gpudissect links`.
 
-What starting a copy takes is subtracted: copies of two sizes are compared.
+The difference of two sizes removes the time to start a copy.
 """
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ METHOD = (
     f"copies by a copy engine of {SIZES[1] // MIB} MiB less those of {SIZES[0] // MIB} MiB, by CUDA events; lower "
     f"quartiles of {RUNS} runs, median and range of {REPETITIONS} repetitions"
 )
-BY_THE_DRIVER = "the driver copies through page-locked memory of its own: this depends on the host's CPU"
+BY_THE_DRIVER = "the driver stages these copies through page-locked memory: the rate depends on the host's CPU"
 
 
 def host_copies_plan(bench: Bench, known: Known) -> Plan:
