@@ -16,8 +16,6 @@ from gpudissect import catalogue
 from gpudissect.device import kinds
 from gpudissect.device.base import EVIDENCE_BYTES, Described, Keeper, without_host
 from gpudissect.device.process import open_in_process
-from gpudissect.device.recording.device import Recorder
-from gpudissect.device.simulated import precompile
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError, GpudissectError, RecordingError, UsageError, unknown_name
 from gpudissect.estimate import Status
@@ -255,6 +253,8 @@ def run_study(
             device = Described(device, without_host)
         recorder = None
         if record is not None:
+            from gpudissect.device.recording.device import Recorder
+
             device = recorder = stack.enter_context(Recorder(device, record, options=options.model_dump()))
         keeper = Keeper(device, kept_bytes)
         survey = surveys.run_survey(
@@ -266,8 +266,7 @@ def run_study(
             seed=options.seed,
             progress=progress,
             profile=options.profile,
-            # A recording must replay in the order of its answers, which must not depend on what is compiled.
-            can_simulate=lambda: record is not None or not precompile.is_compiling(),
+            can_simulate=_can_simulate(spec, record),
         )
         info = device.info
         closing = Thread(target=opened.close)  # freeing GPU memory is slow: do it while the result is built
@@ -291,8 +290,22 @@ def _read_reference(request: Request, info: DeviceInfo) -> None:
 
 def _prepare() -> None:
     """Load what the survey of a GPU needs later."""
+    from gpudissect.device.simulated import precompile
+
     catalogue.prepare()
     precompile.start_caches_if_missing()
+
+
+def _can_simulate(spec: str, record: Path | None) -> Callable[[], bool]:
+    """Whether the cache simulator is not being compiled: always true of what is not a GPU.
+
+    A recording must replay in the order of its answers, which must not depend on what is compiled.
+    """
+    if record is not None or not spec.startswith("cuda"):
+        return lambda: True
+    from gpudissect.device.simulated import precompile
+
+    return lambda: not precompile.is_compiling()
 
 
 def links(device: str | None = None, *, seed: int = 0, progress: Progress | None = None) -> LinkReport:
