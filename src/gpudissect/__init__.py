@@ -80,19 +80,8 @@ _HOMES = {
     "gpudissect.study": ("links",),
     "gpudissect.trace": ("Trace",),
     "gpudissect.workload": (
-        *(
-            "Access",
-            "Bounds",
-            "Chase",
-            "Clock",
-            "EngineCopy",
-            "Explicit",
-            "Instruction",
-            "Launch",
-            "LaunchMethod",
-            "Mix",
-        ),
-        *("Path", "Sequential", "Shuffled", "Step", "Stream", "Timing", "Transfer", "PriorAccesses"),
+        *("Access", "Bounds", "Chase", "Clock", "EngineCopy", "Explicit", "Instruction", "Launch", "LaunchMethod"),
+        *("Mix", "Path", "PriorAccesses", "Sequential", "Shuffled", "Step", "Stream", "Timing", "Transfer"),
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

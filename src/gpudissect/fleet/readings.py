@@ -46,9 +46,7 @@ MAX_FILES = 100_000
 MIN_VALUE, MAX_VALUE = 1e-30, 1e30  # of a reading; no GPU comes near them
 UNITS = ("B/s", "ops/s", "B/cycle", "ops/cycle", "cycles")
 ATTRIBUTES = ("bandwidth", "rate", "latency")  # of which cards of one model differ
-_TITLES = {"sm_clock": "SM clock setting", "pcie_lanes": "PCIe lanes", "nvlinks": "NVLinks"} | {
-    "nvlink_errors": "NVLink errors"
-}
+_TITLES = dict(sm_clock="SM clock setting", pcie_lanes="PCIe lanes", nvlinks="NVLinks", nvlink_errors="NVLink errors")
 PARTITION_BY_SM = ("l2", "partition_by_sm")
 
 

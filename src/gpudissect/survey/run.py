@@ -159,13 +159,8 @@ def run_experiments(
 ) -> Survey:
     """Run experiments and those of `registered` that they need; see `run_survey`."""
     bench = Bench(device.info, seed, quick)
-    drive = Drive(
-        device.queue(),
-        bench,
-        _with_needs(requested, registered),
-        progress or (lambda *_: None),
-        can_simulate=can_simulate,
-    )
+    drive = Drive(device.queue(), bench, _with_needs(requested, registered), progress or (lambda *_: None))
+    drive.can_simulate = can_simulate
     start = time.perf_counter()
     if profile is not None:
         limits = PROFILES[profile]

@@ -1,10 +1,11 @@
 """The NVIDIA driver: starting it, its version, and the GPUs that it lists."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from gpudissect.device.cuda.compile import choose_arch, supported_archs
-from gpudissect.errors import DeviceError
+from gpudissect.errors import DeviceError, KernelFailed
 
 SIMULATED_HINT = ", or use a simulated GPU such as sim:gtx980"
 _NO_DRIVER = f"no NVIDIA driver (libcuda was not found): install it{SIMULATED_HINT}"
@@ -47,6 +48,13 @@ def check(driver: Any, status: Any, what: str, error: type[DeviceError] = Device
         _, name = driver.cuGetErrorName(status)
         _, text = driver.cuGetErrorString(status)
         raise error(f"{what}: {text.decode()} ({name.decode()})")
+
+
+def call(driver: Any, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call the driver; what it returns besides the status. Raises `KernelFailed`, which begins with `what`."""
+    status, *results = function(*arguments)
+    check(driver, status, what, KernelFailed)
+    return results[0] if results else None
 
 
 @dataclass(frozen=True)

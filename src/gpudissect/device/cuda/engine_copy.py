@@ -1,6 +1,6 @@
 """Copies by a copy engine, timed by CUDA events."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.device.cuda.context import CudaContext
-from gpudissect.device.cuda.driver import check
+from gpudissect.device.cuda.driver import call
 from gpudissect.device.cuda.links import Arenas
 from gpudissect.device.cuda.memory import Slots
-from gpudissect.errors import KernelFailed
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import EngineCopy, Transfer
 from gpudissect.workload.digest import digest
@@ -21,6 +20,7 @@ from gpudissect.workload.digest import digest
 _WARM_UP_RUNS = 1
 _QUEUED_TIMEOUT_S = 60.0
 _TIMEOUT_S, _TIMEOUT_S_PER_BYTE = 10.0, 1e-9
+FAILED = "a copy of a copy engine failed"
 
 
 class _Ran(NamedTuple):
@@ -70,12 +70,12 @@ class EngineCopyRunner:
             far.user, there = None, far.reserve(copy.size)
         ends = (here, there) if copy.transfer is Transfer.READ else (there, here)
         with self._events(1 + _WARM_UP_RUNS + copy.runs) as events:
-            self._call("an event", driver.cuEventRecord, events[0], stream)
+            call(driver, FAILED, driver.cuEventRecord, events[0], stream)
             for event in events[1:]:
-                self._call("a copy", driver.cuMemcpyAsync, *ends, copy.size, stream)
-                self._call("an event", driver.cuEventRecord, event, stream)
+                call(driver, FAILED, driver.cuMemcpyAsync, *ends, copy.size, stream)
+                call(driver, FAILED, driver.cuEventRecord, event, stream)
             self.context.wait(_TIMEOUT_S + _TIMEOUT_S_PER_BYTE * copy.size * len(events))
-            times = [self._call("a time", driver.cuEventElapsedTime, *pair) for pair in pairwise(events)]
+            times = [call(driver, FAILED, driver.cuEventElapsedTime, *pair) for pair in pairwise(events)]
         nanoseconds = np.rint(1e6 * np.array(times[_WARM_UP_RUNS:])).astype(np.int64)
         context = Context(device=self.context.device.name)
         return Trace(workload=digest(copy), arrays={"nanoseconds": nanoseconds}, context=context)
@@ -87,12 +87,6 @@ class EngineCopyRunner:
         with ExitStack() as stack:
             events = []
             for _ in range(count):
-                events.append(self._call("an event", driver.cuEventCreate, 0))
+                events.append(call(driver, FAILED, driver.cuEventCreate, 0))
                 stack.callback(driver.cuEventDestroy, events[-1])
             yield events
-
-    def _call(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Call the driver; what it returns besides the status. Raises `KernelFailed`."""
-        status, *results = call(*arguments)
-        check(self.context.driver, status, f"{what} of a copy engine failed", KernelFailed)
-        return results[0] if results else None

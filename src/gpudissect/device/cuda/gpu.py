@@ -271,9 +271,10 @@ class CudaGpu(Device):
             with suppress(KernelFailed):
                 self._context.wait(_DRAIN_S)  # for what an interrupted batch left in flight
         if not self._broken and not self._context.is_lost():  # freeing memory would wait for a kernel that hangs
-            runners = self._launches, self._chases, self._streams, self._mixes, self._copies
-            for holder in (*runners, self._buffers, self._arenas):
-                holder.release()
+            for runner in self._runners:
+                runner.release()
+            self._buffers.release()
+            self._arenas.release()
             self._context.close()
 
 

@@ -36,6 +36,9 @@ class Runner(Protocol):
     def finish(self, queued: Any) -> Sequence[Trace]:
         """Wait for a task; its traces. Tasks are finished in the order in which they were queued."""
 
+    def release(self) -> None:
+        """Free what its tasks need."""
+
 
 @dataclass(frozen=True, eq=False)
 class Task:

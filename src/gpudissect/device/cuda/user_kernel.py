@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.device.cuda.context import CudaContext
+from gpudissect.device.cuda.driver import call
 from gpudissect.errors import KernelFailed
 from gpudissect.units import MIB
 
@@ -99,13 +100,15 @@ class UserKernel:
 
     def __init__(self, context: CudaContext, cubin: bytes, name: str) -> None:
         self._context, self._driver, self.name = context, context.driver, name
-        self._module = self._call("the machine code did not load", self._driver.cuModuleLoadData, cubin)
-        self._function = self._call("no such kernel", self._driver.cuModuleGetFunction, self._module, name.encode())
+        self._module = call(self._driver, "the machine code did not load", self._driver.cuModuleLoadData, cubin)
+        self._function = call(
+            self._driver, "no such kernel", self._driver.cuModuleGetFunction, self._module, name.encode()
+        )
 
     def attribute(self, name: str) -> int:
         """An attribute of the function, such as ``NUM_REGS``."""
         attribute = getattr(self._driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
-        return int(self._call("no attribute", self._driver.cuFuncGetAttribute, attribute, self._function))
+        return int(call(self._driver, "no attribute", self._driver.cuFuncGetAttribute, attribute, self._function))
 
     @property
     def max_shared_bytes(self) -> int:
@@ -120,12 +123,12 @@ class UserKernel:
             names.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: carveout,
         }
         for attribute, value in attributes.items():
-            self._call(what, self._driver.cuFuncSetAttribute, self._function, attribute, value)
+            call(self._driver, what, self._driver.cuFuncSetAttribute, self._function, attribute, value)
 
     def max_blocks(self, threads: int, shared: int) -> int:
         """Blocks of so many threads and bytes of dynamic shared memory that an SM runs at once."""
         query = self._driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
-        return int(self._call("the occupancy is not known", query, self._function, threads, shared))
+        return int(call(self._driver, "the occupancy is not known", query, self._function, threads, shared))
 
     def shared_for(self, blocks: int, threads: int, shared: int) -> int | None:
         """The least dynamic shared memory, at least `shared`, with which exactly so many blocks fit; None if none has.
@@ -218,7 +221,7 @@ class UserKernel:
         events = list[Any]()
         try:
             for _ in range(count):
-                events.append(self._call("no event", self._driver.cuEventCreate, 0))
+                events.append(call(self._driver, "no event", self._driver.cuEventCreate, 0))
             yield events
         finally:
             for event in events:
@@ -226,16 +229,10 @@ class UserKernel:
 
     def _record(self, event: Any | None) -> None:
         if event is not None:
-            self._call("an event was not recorded", self._driver.cuEventRecord, event, self._stream)
+            call(self._driver, "an event was not recorded", self._driver.cuEventRecord, event, self._stream)
 
     def _elapsed_ns(self, start: Any, end: Any) -> float:
-        return 1e6 * float(self._call("no time between events", self._driver.cuEventElapsedTime, start, end))
-
-    def _call(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Call the driver; what it returns besides the status."""
-        status, *results = call(*arguments)
-        self._context.check(status, what, KernelFailed)
-        return results[0] if results else None
+        return 1e6 * float(call(self._driver, "no time between events", self._driver.cuEventElapsedTime, start, end))
 
     @property
     def _stream(self) -> Any:

@@ -13,6 +13,7 @@ from gpudissect.measure.cache.plan_latency import latency_estimate
 from gpudissect.measure.infer_confidence import TIMED
 from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT, Latency, lap_latency, median_over_sms
 from gpudissect.measure.plan import Ask, Bench, without
+from gpudissect.measure.throughput.rate_estimates import format_rate
 from gpudissect.measure.throughput.stream_search import BestStream, Configuration, measure_best, resident_blocks
 from gpudissect.units import KIB, MIB, format_bytes
 from gpudissect.workload import Chase, Path, Shuffled, Timing, Transfer
@@ -97,6 +98,17 @@ class Link:
 def footprint_limit(path: Path, bench: Bench) -> int:
     """Bytes that a stream over a link traverses, at most."""
     return min(FOOTPRINT, int(MAX_SPAN_SHARE * bench.info.limit(path)))
+
+
+def share_of_rate(rate: float, transfer: Transfer, stated: float | None, link: str) -> str:
+    """What share of the stated rate of one direction of a link a rate is, as text; `link`: what transfers that."""
+    if stated is None:
+        return "not compared with the rate of the link: the device does not state it"
+    directions = 2 if transfer is Transfer.COPY else 1
+    share, total = rate / (directions * stated), format_rate(directions * stated, "B/s")
+    if share > 1:
+        return f"more than {link} ({total}): another link leads there"
+    return f"{share:.1%} of what {link}, {total}{' in both directions' if directions > 1 else ''}"
 
 
 def _nanoseconds(latency: Latency, clock_hz: float) -> Latency:

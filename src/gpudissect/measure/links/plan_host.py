@@ -10,9 +10,9 @@ from functools import partial
 from gpudissect.catalogue.link_rates import describe_pcie, pcie_bandwidth
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
-from gpudissect.measure.links.link import MIN_L2_SIZES, MIN_SPAN, Link, footprint_limit
+from gpudissect.measure.links.link import MIN_L2_SIZES, MIN_SPAN, Link, footprint_limit, share_of_rate
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
-from gpudissect.measure.throughput.rate_estimates import Unbounded, format_rate
+from gpudissect.measure.throughput.rate_estimates import Unbounded
 from gpudissect.measure.throughput.stream_search import bandwidth_estimate, why_no_streams
 from gpudissect.units import format_bytes
 from gpudissect.workload import Path, Transfer
@@ -50,15 +50,8 @@ def bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
 
 def share_of_link(rate: float, transfer: Transfer, bench: Bench) -> str:
     """What share of the stated rate a rate is, as text. It may be more: not all memory of hosts is behind PCIe."""
-    stated = pcie_bandwidth(bench.info.facts)
-    if stated is None:
-        return "not compared with the rate of the link: the device does not state it"
-    directions = 2 if transfer is Transfer.COPY else 1
-    total = format_rate(directions * stated, "B/s")
-    share, link = rate / (directions * stated), describe_pcie(bench.info.facts)
-    if share > 1:
-        return f"more than {link} transfers ({total}): another link leads to the host's memory"
-    return f"{share:.1%} of what {link} transfers, {total}{' in both directions' if directions > 1 else ''}"
+    facts = bench.info.facts
+    return share_of_rate(rate, transfer, pcie_bandwidth(facts), f"{describe_pcie(facts)} transfers")
 
 
 def _absent(bench: Bench, *attributes: str) -> Outcome | None:

@@ -6,9 +6,9 @@ so that the L2 of the other GPU answers; where loads are cached in between diffe
 
 from gpudissect.catalogue.link_rates import nvlink_bandwidth
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.links.link import Link
+from gpudissect.measure.links.link import Link, share_of_rate
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, Study, without
-from gpudissect.measure.throughput.rate_estimates import Unbounded, format_rate
+from gpudissect.measure.throughput.rate_estimates import Unbounded
 from gpudissect.measure.throughput.stream_search import bandwidth_estimate
 from gpudissect.workload import Path, Transfer
 
@@ -32,12 +32,8 @@ def peer_plan(bench: Bench, known: Known) -> Plan:
 
 def share_of_nvlinks(rate: float, transfer: Transfer, bench: Bench) -> str:
     """What share of the stated rate of all NVLinks of the GPU a rate is, as text; some may lead to other GPUs."""
-    stated = nvlink_bandwidth(bench.info.facts)
-    if stated is None:
-        return "not compared with the rate of the link: the driver does not state it"
-    directions = 2 if transfer is Transfer.COPY else 1
-    total = f"{format_rate(directions * stated, 'B/s')}{' in both directions' if directions > 1 else ''}"
-    return f"{rate / (directions * stated):.1%} of what its {bench.info.facts['nvlinks']} NVLinks transfer, {total}"
+    facts = bench.info.facts
+    return share_of_rate(rate, transfer, nvlink_bandwidth(facts), f"its {facts.get('nvlinks')} NVLinks transfer")
 
 
 EXPERIMENTS = (Experiment(Key("links.peer"), peer_plan, ATTRIBUTES, study=Study.LINKS, element="peer"),)
