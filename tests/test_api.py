@@ -161,13 +161,15 @@ def test_a_prediction_is_that_of_the_command(capsys):
 
 def test_recorded_and_replayed_with_a_page(tmp_path):
     files = {"record": tmp_path / "rec", "html": tmp_path / "p.html", "card": tmp_path / "c.svg"}
-    first = gd.discover("sim:gtx980", only="timer", seed=3, **files)
+    first = gd.discover("sim:gtx980", only="timer", seed=3, precision=5, **files)
     assert (tmp_path / "c.svg").read_text() == first.to_card()
     again = gd.discover(f"rec:{tmp_path / 'rec'}")
     assert again.findings == first.findings and again.options == first.options
     assert "<figure" in (tmp_path / "p.html").read_text()  # the traces behind it
     with pytest.raises(gd.DeviceError, match="recorded with --seed 3"):
         gd.discover(f"rec:{tmp_path / 'rec'}", seed=4)
+    with pytest.raises(gd.DeviceError, match="another --precision"):
+        gd.discover(f"rec:{tmp_path / 'rec'}", precision=4)
     with pytest.raises(gd.UsageError, match="it is an input"):
         gd.discover(f"rec:{tmp_path / 'rec'}", html=tmp_path / "rec" / "recording.jsonl")
 

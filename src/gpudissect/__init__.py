@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from gpudissect.errors import UsageError as UsageError
     from gpudissect.estimate import Status as Status
     from gpudissect.exports import export as export
+    from gpudissect.link_study import links as links
     from gpudissect.results.check import Concern as Concern
     from gpudissect.results.links import LinkReport as LinkReport
-    from gpudissect.study import links as links
     from gpudissect.trace import Trace as Trace
     from gpudissect.views.interactive import Comparison as Comparison
     from gpudissect.views.interactive import Element as Element
@@ -77,7 +77,7 @@ _HOMES = {
     "gpudissect.views.traces": ("RunTrace",),
     "gpudissect.api": ("chase", "check", "compare", "devices", "discover", "explain", "hide", "load", "predict", "run"),
     "gpudissect.results.links": ("LinkReport",),
-    "gpudissect.study": ("links",),
+    "gpudissect.link_study": ("links",),
     "gpudissect.trace": ("Trace",),
     "gpudissect.workload": (
         *("Access", "Bounds", "Chase", "Clock", "EngineCopy", "Explicit", "Instruction", "Launch", "LaunchMethod"),

@@ -9,6 +9,7 @@ from typing import Any, overload
 from gpudissect.call_checks import (
     check_type,
     list_of,
+    names_of,
     path_of,
     path_or_none,
     seconds_of,
@@ -53,6 +54,7 @@ def discover(
     traces: Name | None = None,
     card: Name | None = None,
     host: bool = True,
+    precision: float | None = None,
     profile: str | None = None,
     progress: Progress | None = None,
 ) -> Result:
@@ -70,6 +72,7 @@ def discover(
         traces: a file for all traces as one table, .csv or .parquet; findings name theirs as evidence.
         card: a file for one picture of the GPU, .svg or .png.
         host: whether the result and the recording name the host.
+        precision: width of the brackets of latencies, percent of the value: they are measured from more SMs.
         profile: "health" for what a check between jobs needs.
         progress: called as ``progress(done, total, what)`` while experiments finish and start.
 
@@ -80,12 +83,13 @@ def discover(
 
     """
     request = Request(
-        elements=check_elements(_as_list("only", only)),
+        elements=check_elements(names_of("only", only)),
         quick=quick,
         seed=seed,
         compare_methods=compare_methods,
-        methods=check_methods(_as_list("methods", methods)),
+        methods=check_methods(names_of("methods", methods)),
         host=host,
+        precision=precision,
         profile=profile,
     )
     outputs = (path_or_none("record", record), path_or_none("html", html), path_or_none("traces", traces))
@@ -107,7 +111,7 @@ def hide(
 
     `access` is streaming (if left out), stride2, random, rsq, lds, all, or several; for the rest see `discover`.
     """
-    request = Request(hiding=True, elements=hiding_elements(_as_list("access", access)), quick=quick, host=host)
+    request = Request(hiding=True, elements=hiding_elements(names_of("access", access)), quick=quick, host=host)
     outputs = (path_or_none("record", record), path_or_none("html", html), path_or_none("traces", traces))
     return _result(device, request, *outputs, progress)
 
@@ -368,19 +372,6 @@ def _only_device(device: str | None, calls: int) -> str:
     if device is None and not choice.specs[0].startswith("cuda:"):
         warnings.warn(choice.note or "", stacklevel=2 + calls)
     return choice.specs[0]
-
-
-def _as_list(argument: str, names: str | Sequence[str] | None) -> Sequence[str] | None:
-    """A text stands for itself, although it is a sequence of letters. Raises `UsageError` for what names nothing."""
-    if names is None or isinstance(names, str):
-        return None if names is None else [names]
-    check_type(argument, names, Iterable, "a name or a list of names")
-    names = list(names)
-    for each in names:
-        check_type(argument, each, str, "a name or a list of names")
-    if not names:
-        raise UsageError(f"{argument} names nothing, got {names!r}; leave it out for everything")
-    return names
 
 
 def _results_of(argument: str, given: Name | Result | Sequence[Name | Result]) -> list[model.Result]:

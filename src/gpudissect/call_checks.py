@@ -25,6 +25,19 @@ def check_type(argument: str, value: object, kinds_of_value: type | UnionType, w
         raise wrong_type(argument, value, what)
 
 
+def names_of(argument: str, names: str | Sequence[str] | None) -> Sequence[str] | None:
+    """A text stands for itself, although it is a sequence of letters. Raises `UsageError` for what names nothing."""
+    if names is None or isinstance(names, str):
+        return None if names is None else [names]
+    check_type(argument, names, Iterable, "a name or a list of names")
+    names = list(names)
+    for each in names:
+        check_type(argument, each, str, "a name or a list of names")
+    if not names:
+        raise UsageError(f"{argument} names nothing, got {names!r}; leave it out for everything")
+    return names
+
+
 def path_of(argument: str, name: object) -> Path:
     """The path of a name. Raises `UsageError` for what names no file."""
     if not isinstance(name, str | Path):
@@ -88,6 +101,18 @@ def seconds_of(argument: str, value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise wrong_type(argument, value, "a number of seconds")
     return float(value)
+
+
+def percent_of(argument: str, value: Any) -> float | None:
+    """A percentage above 0 and up to 100, or None. Raises `UsageError`."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise wrong_type(argument, value, "a percentage")
+    percent = float(value)
+    if not 0 < percent <= 100:
+        raise UsageError(f"{argument} is a percentage above 0 and up to 100, got {percent:g}")
+    return percent
 
 
 def _number(value: Any) -> Any:

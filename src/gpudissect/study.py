@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from gpudissect import catalogue
+from gpudissect.call_checks import percent_of
 from gpudissect.device import kinds
 from gpudissect.device.base import EVIDENCE_BYTES, Described, Keeper, without_host
 from gpudissect.device.process import open_in_process
@@ -34,11 +34,9 @@ from gpudissect.results.files import (
     partial_path,
     write_bytes,
 )
-from gpudissect.results.links import LinkReport
 from gpudissect.results.model import Options, Result
 from gpudissect.survey import run as surveys
 from gpudissect.survey.drive import Progress
-from gpudissect.survey.links import LinkValues, measure_links
 from gpudissect.survey.profiles import PROFILES
 from gpudissect.survey.registry import measured_elements
 from gpudissect.vocabulary import HIDING, OLDER_METHODS
@@ -62,6 +60,7 @@ class Request:
         compare_methods: whether older methods read the same caches.
         methods: older methods to run alone; see `check_methods`.
         host: whether the result and the recording name the host.
+        precision: requested width of the brackets of latencies, percent of the value.
         profile: only the experiments of this profile, see `survey.profiles`; it excludes the other selections.
 
     """
@@ -73,14 +72,17 @@ class Request:
     compare_methods: bool | None = None
     methods: tuple[str, ...] | None = None
     host: bool = True
+    precision: float | None = None
     profile: str | None = None
 
     def __post_init__(self) -> None:
-        """Convert numpy's values. Raises `UsageError` for a wrong seed, flag or profile."""
+        """Convert numpy's values. Raises `UsageError` for a wrong seed, flag, precision or profile."""
         if self.profile is not None and self.profile not in PROFILES:
             raise unknown_name("profile", self.profile, tuple(PROFILES))
-        if self.profile is not None and (self.elements or self.quick or self.compare_methods or self.methods):
-            raise UsageError("a profile chooses the experiments: leave out --only, --quick and older methods")
+        selections = (self.elements, self.quick, self.compare_methods, self.methods, self.precision)
+        if self.profile is not None and any(selections):
+            raise UsageError("a profile chooses the experiments: leave out --only, --quick, --precision, older methods")
+        object.__setattr__(self, "precision", percent_of("precision", self.precision))
         if self.seed is not None:
             object.__setattr__(self, "seed", kinds.check_seed(self.seed))
         for name in ("quick", "compare_methods", "host"):
@@ -94,6 +96,8 @@ class Request:
         """Requested options, else those of a recording, else the defaults. Raises `RecordingError` or `UsageError`."""
         if self.seed is not None and recorded.get("seed", self.seed) != self.seed:
             raise RecordingError(f"it was recorded with --seed {recorded['seed']}; leave --seed away")
+        if recorded and self.precision not in (None, recorded.get("precision")):
+            raise RecordingError("it was recorded with another --precision, or without one; leave --precision away")
         requested = {name: getattr(self, name) for name in Options.model_fields if getattr(self, name) is not None}
         elements = recorded.get("elements")
         if self.profile is not None:  # of whatever was recorded
@@ -265,6 +269,7 @@ def run_study(
             methods=options.methods,
             quick=options.quick,
             seed=options.seed,
+            precision=options.precision,
             progress=progress,
             profile=options.profile,
             can_simulate=is_compiled if is_compiled and record is None else lambda: True,  # a recording never waits
@@ -296,50 +301,6 @@ def _prepare() -> Callable[[], bool]:
     catalogue.prepare()
     precompile.start_caches_if_missing()
     return lambda: not precompile.is_compiling()
-
-
-def links(device: str | None = None, *, seed: int = 0, progress: Progress | None = None) -> LinkReport:
-    """Measure the links from GPUs to the host and to each other, as ``gpudissect links`` does.
-
-    `device` is one GPU, such as ``cuda:0``; None for all CUDA GPUs, one after the other. `progress` is called as
-    ``progress(done, total, what)``. A KeyboardInterrupt ends it with the links that were measured. Raises `UsageError`,
-    `DeviceError`.
-    """
-    infos: list[DeviceInfo] = []
-    values: list[LinkValues] = []
-    failures: list[str] = []
-    interrupted = False
-    for spec in kinds.choose(device or "cuda:all").specs:
-        try:
-            with ExitStack() as stack:  # one at a time: each may lock a share of the host's free memory
-                with interruptible():
-                    one = stack.enter_context(kinds.open_device(spec))
-                found = measure_links(one, seed, progress)
-                infos.append(one.info)
-        except KeyboardInterrupt:
-            interrupted = True
-            break
-        except DeviceError as error:
-            if not infos:
-                raise
-            failures.append(f"{spec}: {error}")
-            continue
-        values += found.values
-        failures += [f"{spec}: {failure.experiment}: {failure.reason}" for failure in found.failures]
-        if interrupted := found.interrupted:
-            break
-    return LinkReport(tuple(infos), tuple(values), tuple(failures), interrupted)
-
-
-def save_links(report: LinkReport, output: Path | None, html: Path | None) -> list[GpudissectError]:
-    """Write the files of a report, as `RunOutcome.save` does."""
-    from gpudissect.views.page.links import links_page
-
-    contents: Contents = (
-        (output, lambda: f"{json.dumps(report.to_json(), indent=1)}\n".encode()),
-        (html, lambda: links_page(report).encode()),
-    )
-    return save_files(contents, any(link.values for link in report.links), report.interrupted)
 
 
 def check_elements(elements: Sequence[str] | None) -> tuple[str, ...] | None:

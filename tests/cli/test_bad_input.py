@@ -369,6 +369,17 @@ def test_python_refuses_impossible_seeds(seed):
         gd.open_device("sim:gtx980", seed=seed)
 
 
+@pytest.mark.parametrize("precision", [0, -1, 101, float("nan"), float("inf"), "a", True])
+def test_python_refuses_impossible_precisions(precision):
+    with pytest.raises(UsageError, match="percentage"):
+        gd.discover("sim:gtx980", only="timer", precision=precision)
+
+
+def test_a_profile_takes_no_precision(error_of):
+    code, err = error_of("discover", "-d", "sim:gtx980", "--profile", "health", "--precision", "1")
+    assert code == 2 and "--precision" in err
+
+
 def test_python_refuses_other_values_of_flags_and_counts():
     with pytest.raises(UsageError, match="quick is True or False"):
         gd.discover("sim:gtx980", only="timer", quick=2)

@@ -82,6 +82,14 @@ def discover(
             help="Takes seconds: only sizes, lines, latencies, read bandwidth, warps for streaming loads.",
         ),
     ] = None,
+    precision: Annotated[
+        float | None,
+        Option(
+            metavar="PERCENT",
+            help="Measure latencies of L2, memory and misses from more SMs, until brackets are this narrow or no SM is "
+            "left.",
+        ),
+    ] = None,
     profile: Annotated[
         ProfileName | None,
         Option(help="health: a check between jobs, in seconds: bandwidths, latencies and rates."),
@@ -111,6 +119,7 @@ def discover(
         compare_methods=compare_methods,
         methods=check_methods(method),
         host=host,
+        precision=precision,
         profile=profile,
     )
     everything = everything or bool(method)  # the readings of older methods are in no summary

@@ -28,8 +28,9 @@ def links(
     Without -d all CUDA GPUs are measured, one after the other.
     """
     from gpudissect.interrupts import uninterrupted
-    from gpudissect.study import check_outputs, save_links
-    from gpudissect.study import links as measured_links
+    from gpudissect.link_study import links as measured_links
+    from gpudissect.link_study import save_links
+    from gpudissect.study import check_outputs
 
     check_outputs(output, html, None, device, None)
     with uninterrupted():

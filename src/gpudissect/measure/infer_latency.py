@@ -38,8 +38,9 @@ def lap_latency(
         raise ValueError("latency needs at least one lap")
     short = 0.0 if short_laps is None else float(np.quantile(short_laps, 0.25))
     low, value, high = np.quantile((laps - short) / (links - short_links), [0, 0.25, 0.5])
+    low -= min(MIN_CHASE_ERROR, min_error)
     min_error += MAX_CLOCK_DRIFT * (float(value) + 2 * short / (links - short_links))
-    return Latency(float(value), float(min(low - 0.25, value - min_error)), float(max(high, value + min_error)))
+    return Latency(float(value), float(min(low, value - min_error)), float(max(high, value + min_error)))
 
 
 def chase_latency(laps: Array, links: int, short_laps: Array, short_links: int) -> Latency:

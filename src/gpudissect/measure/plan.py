@@ -23,11 +23,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Bench:
-    """What every experiment starts from: the device's description, the seed of all random choices, and `--quick`."""
+    """What every experiment starts from: the device's description, the seed of all random choices, and `--quick`.
+
+    Attributes:
+        precision: requested width of brackets, percent of the value; None for the default number of samples.
+
+    """
 
     info: DeviceInfo
     seed: int = 0
     quick: bool = False
+    precision: float | None = None
 
     def seed_for(self, *parts: int | str) -> int:
         """A 32-bit seed that follows from the survey's seed and `parts`, the same in every process and version.

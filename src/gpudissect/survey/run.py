@@ -109,6 +109,7 @@ def run_survey(
     methods: Collection[str] = (),
     quick: bool = False,
     seed: int = 0,
+    precision: float | None = None,
     progress: Progress | None = None,
     profile: str | None = None,
     can_simulate: Callable[[], bool] = lambda: True,
@@ -117,9 +118,10 @@ def run_survey(
 
     With a `profile` of `PROFILES` only its experiments run, within its limits. While `can_simulate` is false,
     experiments that run the cache simulator wait for others.
-    With `quick` the experiments that take longest are left out, and those that need them. `progress(done, total,
-    names)` is called as experiments start and end. A KeyboardInterrupt ends the survey with what was measured;
-    a failed experiment fails only those that need it. Raises `UsageError` for an unknown element.
+    With `quick` the experiments that take longest are left out, and those that need them. `precision` is the requested
+    width of brackets in percent, see `measure.sampling`. `progress(done, total, names)` is
+    called as experiments start and end. A KeyboardInterrupt ends the survey with what was measured; a failed experiment
+    fails only those that need it. Raises `UsageError` for an unknown element.
     """
     registered = experiments(study)
     known = HIDING if study is Study.HIDE else measured_elements()
@@ -140,6 +142,7 @@ def run_survey(
         registered,
         quick=quick,
         seed=seed,
+        precision=precision,
         progress=progress,
         profile=profile,
         can_simulate=can_simulate,
@@ -153,12 +156,13 @@ def run_experiments(
     *,
     quick: bool = False,
     seed: int = 0,
+    precision: float | None = None,
     progress: Progress | None = None,
     profile: str | None = None,
     can_simulate: Callable[[], bool] = lambda: True,
 ) -> Survey:
     """Run experiments and those of `registered` that they need; see `run_survey`."""
-    bench = Bench(device.info, seed, quick)
+    bench = Bench(device.info, seed, quick, precision)
     drive = Drive(device.queue(), bench, _with_needs(requested, registered), progress or (lambda *_: None))
     drive.can_simulate = can_simulate
     start = time.perf_counter()

@@ -40,6 +40,15 @@ class Plateau:
         finest = min(stride for _, stride in self.points)
         return max(size for size, stride in self.points if stride == finest)
 
+    def of(self, cycles: Array) -> Array:
+        """Those of the accesses to a chain of this plateau that are no faster than its samples.
+
+        Nor slower, where its samples are of chains that two plateaus serve; see `find_plateaus`.
+        """
+        reach = max(MAX_PLATEAU_DEVIATION * self.median, MIN_STEP_CYCLES)
+        slowest = self.median + reach if self.samples.max() <= self.median + reach else np.inf
+        return np.compress((cycles >= self.median - reach) & (cycles <= slowest), cycles)
+
 
 def plateau_of(points: Sequence[tuple[int, int]], samples: Sequence[Array]) -> Plateau:
     """One plateau from samples known to belong together."""

@@ -4,6 +4,7 @@ Its size is what the driver states (MT22 s4.1), as is that of shared memory. The
 memory is longer: there, the same first accesses are those of these paths.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -15,6 +16,7 @@ from gpudissect.measure.cache.plan_latency import FROM_ONE_SM, L2_TIMING, L2Timi
 from gpudissect.measure.cache.plan_levels import L2, SPARSE_STRIDE, absent, level_of, levels_of
 from gpudissect.measure.infer_confidence import BRACKETED, UNTRIED
 from gpudissect.measure.infer_latency import (
+    Latency,
     lap_latency,
     median_over_sms,
     median_with_error,
@@ -23,7 +25,9 @@ from gpudissect.measure.infer_latency import (
     widened,
 )
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.sampling import until_precise
 from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
+from gpudissect.trace import Trace
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Path, Timing
 
@@ -39,7 +43,7 @@ MAX_TIMER_ERROR = 4.0  # cycles by which single accesses differ in a row of equa
 WIDE_SPAN_IN_L2_SIZES = 8
 MIN_WIDE_SPAN, MAX_WIDE_SPAN = 64 << 20, 1 << 30
 METHOD = "first accesses after a flush, over"
-LAP_METHOD = f"median over {CHAINS} SMs of a lap of a pure pointer chase, {METHOD}"
+LAP_METHOD = "median over {} SMs of a lap of a pure pointer chase, " + METHOD
 TIMED_METHOD = f"trimmed mean, less the timing overhead of a single access, of {METHOD}"
 HOME_METHOD = "median first access to lines of that home, less the timing overhead of a single access"
 
@@ -131,7 +135,7 @@ def _cold_latency(
     """Latency of first accesses over up to `max_span` bytes; `is_uniform`: all lines are equally far.
 
     By single accesses, so that a delayed one can be left out; by whole laps where the timing overhead is not known.
-    Each chain is followed by another SM.
+    Each chain is followed by another SM: by `CHAINS`, or as many as the requested precision needs.
     """
     seed = "dram" if path is None else path.value
     path = path or (Path.GLOBAL_L2 if bench.info.limit(Path.GLOBAL_L2) else Path.GLOBAL)
@@ -143,19 +147,28 @@ def _cold_latency(
     if l2 is None:
         timing, links, method = Timing.LAP, LAP_LINKS, LAP_METHOD
     stride = max(min_stride, span // links // min_stride * min_stride)
-    orders = [footprint(span, stride, bench.seed_for(seed, span, i)) for i in range(CHAINS)]
     sms = bench.rng(seed, "sms").permutation(bench.info.sm_count)
     cold = partial(Chase, path=path, timing=timing, warmup=0, flush=True, alone=True)
-    traces = yield [cold(order=order, sm=int(sms[i % sms.size])) for i, order in enumerate(orders)]
-    if l2 is None:
-        latency = median_over_sms([lap_latency(trace.cycles, orders[0].count, min_error=1.0) for trace in traces])
-    else:
-        cycles = np.concatenate([trace.cycles for trace in traces])
-        latency = trimmed_mean(cycles, l2.overhead)
-        median = median_with_error(cycles, l2.overhead)
-        if is_uniform and latency.cycles > median.high:  # a few wait for something else, such as page walks
-            latency, method = median, TIMED_METHOD.replace("trimmed mean", "median")
-        latency = widened(latency, l2.deviation, min(CHAINS, sms.size))
+
+    orders = [footprint(span, stride, bench.seed_for(seed, span, i)) for i in range(max(CHAINS, sms.size))]
+    chases = [cold(order=order, sm=int(sms[i % sms.size])) for i, order in enumerate(orders)]
+
+    def sample(numbers: range) -> Ask[list[Trace]]:
+        return (yield [chases[number] for number in numbers])
+
+    def summary(traces: Sequence[Trace]) -> tuple[Latency, bool]:
+        if l2 is None:
+            laps = [lap_latency(trace.cycles, orders[0].count, min_error=1.0) for trace in traces]
+            return median_over_sms(laps), False
+        cycles, sampled = np.concatenate([trace.cycles for trace in traces]), min(len(traces), sms.size)
+        mean, median = trimmed_mean(cycles, l2.overhead), median_with_error(cycles, l2.overhead)
+        is_median = is_uniform and mean.cycles > median.high  # a few wait for something else, such as page walks
+        return widened(median if is_median else mean, l2.deviation, sampled), is_median
+
+    traces = yield from sample(range(CHAINS))
+    traces = yield from until_precise(bench, traces, len(chases), sample, lambda traces: summary(traces)[0])
+    latency, is_median = summary(traces)
+    method = method.replace("trimmed mean", "median") if is_median else method.format(len(traces))
     method, evidence = f"{method} {format_bytes(orders[0].span)}", tuple(trace.workload for trace in traces)
     return latency_estimate(element, attribute, latency, method, evidence, UNTRIED if l2 is None else BRACKETED)
 

@@ -5,6 +5,7 @@ lines is followed by another SM. What timing one access costs (MC16 s4.2) is mea
 misses; nothing is ever corrected by it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 from types import NoneType
@@ -26,7 +27,9 @@ from gpudissect.measure.cache.plan_levels import (
     for_each_cache,
     level_of,
     levels_of,
+    memory_chase,
     overflow_chase,
+    sample_chase,
 )
 from gpudissect.measure.cache.plan_line import lines_of
 from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL, LATENCY, TIMED
@@ -42,6 +45,8 @@ from gpudissect.measure.infer_latency import (
     widened,
 )
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
+from gpudissect.measure.sampling import until_precise
+from gpudissect.trace import Array, Trace
 from gpudissect.workload import Chase, Path, Shuffled, Timing
 
 PARTITION_ATTRIBUTES = ("near_latency", "far_latency")
@@ -57,7 +62,7 @@ MAX_LAP_SPREAD = 0.5  # cycles per load between the fastest and the slowest lap,
 L2_CHAINS, L2_CHAIN_DISTANCE = 25, 1 << 20
 L2_CHAIN_BYTES = 32 << 10  # few pages, of any size, and laps that nothing delays
 METHOD = "lower quartile of laps of a pure pointer chase, less those of a shorter chain"
-L2_METHOD = f"median of {L2_CHAINS} chains, each from another SM over other lines; of each, the lower quartile of laps"
+L2_METHOD = "median of {} chains, each from another SM over other lines; of each, the lower quartile of laps"
 FAR_METHOD = "single accesses to far lines that the near partition lacks, less the timing overhead"
 FROM_ONE_SM = "measured from one SM; the bracket allows for the distances of the others ({:.1f} cycles of deviation)"
 
@@ -96,12 +101,12 @@ def latency_plan(element: str, bench: Bench, known: Known) -> Plan:
 
 def penalty_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Cycles that a miss of a private cache adds; the last one's are measured from another SM for each footprint."""
-    yield from ()
     level, timing, lines = level_of(element, known), known[L2_TIMING], known[lines_of(element)]
     if level is None:
         return absent(element, known, "miss_penalty")
     is_last = level is known[levels_of(element)].found[-1]
-    penalty = _penalty_estimate(level, timing.deviation if timing and is_last else 0.0)
+    chases = [sample_chase(level.path, *max(level.behind.points), bench)] if level.behind and is_last else []
+    penalty = yield from _penalty_estimate(level, timing.deviation if timing and is_last else 0.0, chases, bench)
     if lines is not None and lines.slower is not None and penalty.confidence is not None:
         penalty = replace(penalty, confidence=DOUBTFUL, caveats=(*penalty.caveats, str(lines.slower)))
     return Outcome((penalty,))
@@ -161,17 +166,33 @@ def _resident_chains(level: Level) -> ChainPair:
     return chains_over(size, finest)
 
 
-def _penalty_estimate(level: Level, deviation: float) -> Estimate:
+def _penalty_estimate(level: Level, deviation: float, chases: Sequence[Chase], bench: Bench) -> Ask[Estimate]:
     """Cycles that a miss adds, from single accesses on both plateaus, where the timing overhead cancels.
 
     `deviation`: standard deviation in cycles over the SMs that the misses were measured from, one for each footprint.
+    More SMs follow `chases`, of which the first misses and a second one hits, where the requested precision needs that.
     """
     if level.behind is None:
         reason = "this path reaches no footprint that misses"
         return without(Status.NOT_FOUND, level.element, reason, "miss_penalty", evidence=level.evidence)[0]
-    latency = widened(miss_penalty(level.hit.samples, level.behind.samples), deviation, len(level.behind.points))
+    misses, points, evidence = level.behind, len(level.behind.points), level.evidence
+    sms: list[int] = bench.rng("misses", level.path, "sms").permutation(bench.info.sm_count).tolist()
+
+    def more(numbers: range) -> Ask[list[list[Array]]]:
+        nonlocal evidence
+        traces = yield [replace(chase, sm=sms[n - 1], alone=True) for n in numbers for chase in chases]
+        evidence += tuple(trace.workload for trace in traces)
+        cycles = [(misses if i % len(chases) == 0 else level.hit).of(trace.cycles) for i, trace in enumerate(traces)]
+        return [cycles[i : i + len(chases)] for i in range(0, len(cycles), len(chases))]
+
+    def penalty(samples: Sequence[list[Array]]) -> Latency:
+        missed, hit = (np.concatenate([of_sm[i] for of_sm in samples if i < len(of_sm)]) for i in (0, 1))
+        return widened(miss_penalty(hit, missed), deviation, points + len(samples) - 1)
+
+    first = [[misses.samples, level.hit.samples]]
+    samples = yield from until_precise(bench, first, 1 + len(sms) * bool(chases), more, penalty)
     method = "difference between the plateaus of single accesses (the timer cancels)"
-    return latency_estimate(level.element, "miss_penalty", latency, method, level.evidence)
+    return latency_estimate(level.element, "miss_penalty", penalty(samples), method, evidence)
 
 
 def latency_estimate(
@@ -187,12 +208,14 @@ def latency_estimate(
     return found(element, attribute, latency.cycles, latency.low, latency.high, confidence, method, evidence, caveats)
 
 
-def scattered_chases(path: Path, bench: Bench, *seed_parts: str, chain_bytes: int = L2_CHAIN_BYTES) -> list[Chase]:
-    """Laps of up to `L2_CHAINS` chains over different lines of the L2, each followed by another SM.
+def scattered_chases(
+    path: Path, bench: Bench, *seed_parts: str, chain_bytes: int = L2_CHAIN_BYTES, count: int = L2_CHAINS
+) -> list[Chase]:
+    """Laps of up to `count` chains over different lines of the L2, each followed by another SM.
 
     Their seeds follow from `seed_parts` and a number.
     """
-    count = max(1, min(L2_CHAINS, bench.info.limit(path) // L2_CHAIN_DISTANCE))
+    count = max(1, min(count, bench.info.limit(path) // L2_CHAIN_DISTANCE))
     sms: list[int] = bench.rng(*seed_parts, "sms").permutation(bench.info.sm_count).tolist()
     links, distance = chain_bytes // L2_STRIDE, L2_CHAIN_DISTANCE
     orders = (Shuffled(links, L2_STRIDE, bench.seed_for(*seed_parts, i), start=i * distance) for i in range(count))
@@ -205,15 +228,25 @@ def l2_latency_plan(bench: Bench, known: Known) -> Plan:
     if level is None:
         return absent("l2", known, *L2_ATTRIBUTES)
     chain_bytes = min(L2_CHAIN_BYTES, level.hit.largest // 2)
-    chases = scattered_chases(level.path, bench, "latency", "l2", chain_bytes=chain_bytes)
-    traces = yield [*chases, replace(chases[0], timing=Timing.EACH, laps=5)]
+    most = max(L2_CHAINS, bench.info.sm_count)
+    chases = scattered_chases(level.path, bench, "latency", "l2", chain_bytes=chain_bytes, count=most)
+    traces = yield [*chases[:L2_CHAINS], replace(chases[0], timing=Timing.EACH, laps=5)]
     *laps, single = traces
-    chains = [lap_latency(trace.cycles, chases[0].order.count) for trace in laps]
+
+    def more(numbers: range) -> Ask[list[Trace]]:
+        return (yield [chases[number] for number in numbers])
+
+    def chains_of(laps: Sequence[Trace]) -> list[Latency]:
+        return [lap_latency(trace.cycles, chases[0].order.count) for trace in laps]
+
+    laps = yield from until_precise(bench, laps, len(chases), more, lambda laps: median_over_sms(chains_of(laps)))
+    chains, traces = chains_of(laps), [*laps, single]
     timing = L2Timing(timing_overhead(single.cycles, chains[0]), deviation_over_sms(chains))
     evidence = tuple(trace.workload for trace in traces)
     cycles = [chain.cycles for chain in chains]
     caveat = f"median over SMs and lines; single chains take {min(cycles):.0f} to {max(cycles):.0f} cycles"
-    hit = latency_estimate("l2", "hit_latency", median_over_sms(chains), L2_METHOD, evidence, LATENCY, (caveat,))
+    method = L2_METHOD.format(len(chains))
+    hit = latency_estimate("l2", "hit_latency", median_over_sms(chains), method, evidence, LATENCY, (caveat,))
     if level.far_partition is None:
         partitions = without(Status.NOT_FOUND, "l2", NO_FAR_PARTITION, *PARTITION_ATTRIBUTES)
     else:
@@ -221,7 +254,12 @@ def l2_latency_plan(bench: Bench, known: Known) -> Plan:
         caveats = (FROM_ONE_SM.format(timing.deviation),)
         far = latency_estimate("l2", "far_latency", latency, FAR_METHOD, evidence + level.evidence, BRACKETED, caveats)
         partitions = (replace(hit, attribute="near_latency"), far)
-    return Outcome((hit, *partitions, _penalty_estimate(level, timing.deviation)), timing)
+    chases = []
+    if level.behind is not None:
+        hits = sample_chase(level.path, *max(level.hit.points), bench)
+        chases = [memory_chase(level.path, level.behind.points[0][1], bench), hits]
+    penalty = yield from _penalty_estimate(level, timing.deviation, chases, bench)
+    return Outcome((hit, *partitions, penalty), timing)
 
 
 def far_partition_plan(bench: Bench, known: Known) -> Plan:
@@ -234,25 +272,36 @@ def far_partition_plan(bench: Bench, known: Known) -> Plan:
     level, timing = level_of("l2", known), known[L2_TIMING]
     if level is None or timing is None or level.far_partition is None or level.home_partition is None:
         return Outcome()
-    size = level.far_partition.overflow_footprint
+    home, size = level.home_partition, level.far_partition.overflow_footprint
     chase, offsets = overflow_chase(level.path, size, bench)
     chases = [chase, *first_access_chases(level.path, offsets, bench, size)]
-    sms: list[int] = bench.rng("far", "sms").permutation(bench.info.sm_count)[:FAR_SMS].tolist()
-    traces = yield [replace(each, sm=sm) for sm in sms for each in chases]  # one batch: the same memory
-    samples = []
-    for first in range(0, len(traces), len(chases)):
-        trace, *touches = traces[first : first + len(chases)]
-        hits, _ = far_hits(level, level.home_partition, size, trace, touches)
-        if hits is not None:
-            samples.append(hits.samples)
-    if len(samples) < MIN_FAR_SMS:
+    sms: list[int] = bench.rng("far", "sms").permutation(bench.info.sm_count).tolist()
+    evidence: tuple[str, ...] = ()
+
+    def sample(numbers: range) -> Ask[list[Array]]:
+        nonlocal evidence
+        traces = yield [replace(each, sm=sms[number]) for number in numbers for each in chases]  # of the same memory
+        evidence += tuple(trace.workload for trace in traces)
+        found_by_sm = (
+            far_hits(level, home, size, trace, touches)[0]
+            for trace, *touches in (traces[i : i + len(chases)] for i in range(0, len(traces), len(chases)))
+        )
+        return [hits.samples if hits is not None else np.empty(0, np.int64) for hits in found_by_sm]
+
+    def means_of(samples: Sequence[Array]) -> list[Latency]:
+        return [trimmed_mean(each, timing.overhead) for each in samples if each.size]
+
+    def mean(samples: Sequence[Array]) -> Latency:
+        by_sm = means_of(samples)
+        deviation = max(timing.deviation, deviation_over_sms(by_sm))
+        return widened(trimmed_mean(np.concatenate(samples), timing.overhead), deviation, len(by_sm))
+
+    samples = yield from sample(range(min(FAR_SMS, len(sms))))
+    if len(means_of(samples)) < MIN_FAR_SMS:
         return Outcome()
-    by_sm = [trimmed_mean(each, timing.overhead) for each in samples]
-    deviation = max(timing.deviation, deviation_over_sms(by_sm))
-    latency = widened(trimmed_mean(np.concatenate(samples), timing.overhead), deviation, len(by_sm))
-    means = [each.cycles for each in by_sm]
+    samples = yield from until_precise(bench, samples, len(sms), sample, mean)
+    latency, means = mean(samples), [each.cycles for each in means_of(samples)]
     caveat = f"mean over {len(means)} SMs; single SMs: {min(means):.0f} to {max(means):.0f} cycles"
-    evidence = tuple(trace.workload for trace in traces)
     return Outcome((latency_estimate("l2", "far_latency", latency, FAR_METHOD, evidence, BRACKETED, (caveat,)),))
 
 

@@ -164,9 +164,7 @@ def l2_plan(bench: Bench, known: Known) -> Plan:
     if not limit:
         return _no_l2(bench.info.unsupported.get(path, "no such path"))
     warm = [sample_chase(path, min(size, limit), WARM_STRIDE, bench, alone=True) for size in WARM_BYTES]
-    order = footprint(min(COLD_BYTES, limit), COLD_STRIDE, bench.seed_for("cold"))
-    picks = tuple(range(min(64, order.count // 2), order.count, 2))
-    cold = Chase(path=path, order=order, timing=Timing.EACH, warmup=0, flush=True, alone=True, picks=picks)
+    cold = memory_chase(path, COLD_STRIDE, bench)
     pairs = cold_pairs(path, limit, bench.rng("pairs", path))
     traces = yield [*warm, cold, replace(cold, order=pairs.order, picks=None)]
     hit = nearest_plateau([(size, WARM_STRIDE) for size in WARM_BYTES], [trace.cycles for trace in traces[:2]])
@@ -179,7 +177,7 @@ def l2_plan(bench: Bench, known: Known) -> Plan:
             traces += small
     bounds = bounds_between(hit.samples, memory.samples)
     if bounds is None or hit.median > MAX_LATENCY_RATIO * memory.median:
-        sparse = yield [_sparse_first_accesses(path, limit, bench)]
+        sparse = yield [memory_chase(path, SPARSE_STRIDE, bench)]
         memory = plateau_of([(COLD_BYTES, SPARSE_STRIDE)], [sparse[0].cycles])
         bounds, traces = bounds_between(hit.samples, memory.samples), [*traces, *sparse]
     cycles = f"a second access takes {hit.median:.0f} cycles, a first one {memory.median:.0f}"
@@ -195,10 +193,12 @@ def l2_plan(bench: Bench, known: Known) -> Plan:
     return Outcome(knowledge=Levels(path, (level,), {}))
 
 
-def _sparse_first_accesses(path: Path, limit: int, bench: Bench) -> Chase:
-    """First accesses so far apart that none hits what another one fetched ahead."""
-    order = footprint(min(COLD_BYTES, limit), SPARSE_STRIDE, bench.seed_for("sparse"))
-    picks = tuple(range(order.count // 2, order.count))
+def memory_chase(path: Path, stride: int, bench: Bench) -> Chase:
+    """First accesses after a flush; at `SPARSE_STRIDE`, so far apart that none hits what another one fetched ahead."""
+    sparse = stride == SPARSE_STRIDE
+    order = footprint(min(COLD_BYTES, bench.info.limit(path)), stride, bench.seed_for("sparse" if sparse else "cold"))
+    first, step = (order.count // 2, 1) if sparse else (min(64, order.count // 2), 2)
+    picks = tuple(range(first, order.count, step))
     return Chase(path=path, order=order, timing=Timing.EACH, warmup=0, flush=True, alone=True, picks=picks)
 
 

@@ -89,7 +89,7 @@ def sets_plan(element: str, bench: Bench, known: Known) -> Plan:
         reason = f"the path reaches no further than {format_bytes(span * lines.line)}: no lines to compete with"
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
     for attempt in range(ATTEMPTS):
-        attempt_bench = Bench(bench.info, bench.seed + attempt)
+        attempt_bench = replace(bench, seed=bench.seed + attempt)
         control = footprint(max(1, count // 2) * lines.line, lines.line, attempt_bench.seed_for("control", element))
         test = ResidencyTest(level, control, MIN_ACCESSES, max(ACCESSES_PER_LINE * count, MIN_MAX_ACCESSES))
         structure = yield from _Finder(ConflictTests(test, lines.line, attempt_bench), count, span).structure()

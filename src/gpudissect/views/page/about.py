@@ -157,7 +157,8 @@ def conditions(result: Result) -> Iterator[Markup]:
     profile = [f"profile {options.profile}"] if options.profile else []
     only = [f"only {', '.join(options.elements)}"] if options.elements else []
     quick = ["quick"] if options.quick else []
-    rows.append(("options", ", ".join([f"seed {options.seed}", *quick, *profile, *only])))
+    precision = [f"precision {options.precision:g} %"] if options.precision else []
+    rows.append(("options", ", ".join([f"seed {options.seed}", *quick, *precision, *profile, *only])))
     if result.seconds is not None:
         rows.append(("duration", f"{result.seconds:.1f} s, {result.workloads or 0} workloads"))
     yield _folded("Conditions", rows)
