@@ -92,3 +92,12 @@ def test_translations_and_delays_are_no_level_in_between():
     assert slower_hits(l1, np.concatenate(translated)) is None
     hits[::100] += 90
     assert slower_hits(l1, np.concatenate([hits, misses])) is None
+
+
+def test_accesses_of_other_sms_lie_on_a_plateau_as_its_own_samples_do():
+    """Near and far memory are further apart than a plateau is wide: none of both is left out."""
+    near, far = np.full(400, 540), np.full(600, 1000)
+    both = plateau_of([(4096, 256)], [np.concatenate([near, far])])
+    assert both.of(np.array([520, 540, 1000])).tolist() == [520, 540, 1000]
+    narrow = plateau_of([(4096, 256)], [np.full(400, 540)])
+    assert narrow.of(np.array([300, 520, 540, 1000])).tolist() == [520, 540]

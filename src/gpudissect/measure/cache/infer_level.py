@@ -41,13 +41,14 @@ class Plateau:
         return max(size for size, stride in self.points if stride == finest)
 
     def of(self, cycles: Array) -> Array:
-        """Those of the accesses to a chain of this plateau that are no faster than its samples.
+        """Those of the accesses to a chain of this plateau that lie on it.
 
-        Nor slower, where its samples are of chains that two plateaus serve; see `find_plateaus`.
+        Where samples further from the median were kept, so are these: near and far memory differ by more, for example.
         """
         reach = max(MAX_PLATEAU_DEVIATION * self.median, MIN_STEP_CYCLES)
+        fastest = self.median - reach if self.samples.min() >= self.median - reach else -np.inf
         slowest = self.median + reach if self.samples.max() <= self.median + reach else np.inf
-        return np.compress((cycles >= self.median - reach) & (cycles <= slowest), cycles)
+        return np.compress((cycles >= fastest) & (cycles <= slowest), cycles)
 
 
 def plateau_of(points: Sequence[tuple[int, int]], samples: Sequence[Array]) -> Plateau:
