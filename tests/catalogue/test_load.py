@@ -11,7 +11,7 @@ from gpudissect.simulation.cache.geometry import Distance, Fill, Partition, Room
 from gpudissect.workload import Path
 
 NEWER = {Path.CLUSTER, Path.TMA}
-LINKS = {Path.HOST, Path.PEER}
+LINKS = {Path.HOST, Path.PEER, Path.PEER_L1}
 NO_CODE = "its GPU file does not describe the instruction caches"
 
 
@@ -35,6 +35,7 @@ def test_the_example_of_the_readme(convert, example, tmp_path):
     assert gpu.unsupported() == stated | {
         Path.TMA: "its GPU file does not describe it",
         Path.PEER: "GPUs are simulated one by one",
+        Path.PEER_L1: "GPUs are simulated one by one",
         Path.CODE: NO_CODE,
     }
     near = next(item for item in gpu.published() if item.attribute == "near_latency")

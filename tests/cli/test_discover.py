@@ -48,6 +48,7 @@ def test_json_on_stdout_is_the_result_file(survey, gpudissect):
 
 def test_options_reach_the_survey_and_the_file(survey, gpudissect):
     options = ["--only", "l2", "--only", "l1", "--only", "l2", "--quick", "--seed", "7", "--compare-methods", "--json"]
+    options += ["--precision", "3"]
     code, out, _ = gpudissect(*SIMULATED, *options)
     assert code == 0
     requested = {
@@ -56,6 +57,7 @@ def test_options_reach_the_survey_and_the_file(survey, gpudissect):
         "seed": 7,
         "compare_methods": True,
         "methods": (),
+        "precision": 3.0,
         "profile": None,
     }
     assert survey.options == requested
@@ -77,7 +79,7 @@ def test_a_replay_finds_the_same_with_the_same_options(survey, gpudissect):
     assert gpudissect(*SIMULATED, "--record", "rec", "-o", "one.json", *options)[0] == 0
     assert gpudissect("discover", "-d", "rec:rec", "-o", "two.json")[0] == 0
     requested = {"elements": ("l1",), "quick": True, "seed": 4, "compare_methods": False, "methods": ()}
-    assert survey.options == requested | {"profile": None}
+    assert survey.options == requested | {"precision": None, "profile": None}
     one, two = load(Path("one.json")), load(Path("two.json"))
     assert (one.findings, one.options) == (two.findings, two.options)
     assert (two.device.origin, two.device.recorded_origin) == ("replayed", "simulated")

@@ -8,7 +8,7 @@ from gpudissect.device.cuda.gpu import CudaGpu
 from gpudissect.estimate import Status
 from gpudissect.survey.links import measure_links
 from gpudissect.survey.run import run_survey
-from gpudissect.workload import Path, Sequential, Shuffled, Transfer
+from gpudissect.workload import MOVES, Path, Sequential, Shuffled
 from tests.support.workloads import EACH, LAP, chase, stream
 
 pytestmark = pytest.mark.gpu
@@ -42,7 +42,7 @@ def test_what_a_second_lap_finds_in_the_l2(gpu):
     assert trace.cycles[0] >= 0.9 * trace.cycles[1:].min()
 
 
-@pytest.mark.parametrize("transfer", Transfer, ids=str)
+@pytest.mark.parametrize("transfer", MOVES, ids=str)
 def test_the_rate_is_one_that_a_link_has(gpu, transfer):
     blocks, footprint = 2 * gpu.info.sm_count, 128 << 20
     if footprint * 2 > gpu.info.limit(Path.HOST):
@@ -79,7 +79,7 @@ def test_chains_in_memory_of_another_gpu_are_as_the_workload_says(gpu, peer):
     assert np.array_equal(trace.offsets, order.offsets())
 
 
-@pytest.mark.parametrize("transfer", Transfer, ids=str)
+@pytest.mark.parametrize("transfer", MOVES, ids=str)
 def test_what_is_written_to_another_gpu_arrives(gpu, peer, transfer):
     """The runner reads back what the last run wrote; NVLink 4 gives about 400 GB/s in one direction."""
     blocks = 2 * gpu.info.sm_count

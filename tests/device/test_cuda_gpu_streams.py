@@ -5,7 +5,7 @@ import pytest
 
 from gpudissect.device.cuda.stream.backends import GlobalStream, SharedStream
 from gpudissect.errors import DeviceError, KernelFailed, OutOfMemory
-from gpudissect.workload import Path, Transfer
+from gpudissect.workload import MOVES, Path, Transfer
 from gpudissect.workload.stream import ACCESS_WIDTHS
 from tests.support.workloads import stream
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.gpu
 PATHS = [Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED]
 READ, COPY, WRITE = Transfer.READ, Transfer.COPY, Transfer.WRITE
 SHAPES = [(96, 3, 5, 2), (40, 5, 7, 3), (1, 7, 3, 5), (1024, 1, 1, 1), (33, 2, 4, 9), (256, 9, 1, 4)]
-every_transfer = pytest.mark.parametrize("transfer", list(Transfer))
+every_transfer = pytest.mark.parametrize("transfer", MOVES)
 
 
 @pytest.mark.parametrize("path", PATHS, ids=str)
@@ -155,3 +155,10 @@ def test_copies_that_do_not_fit_leave_the_device_usable(hopper):
         hopper.run([stream(Path.TMA, READ, 1 << 20, 1, 1, width=1 << 16, ilp=4)])
     (trace,) = hopper.run([stream(Path.TMA, READ, 1 << 20, 1, 1, width=1 << 16, ilp=1)])
     assert trace.nanoseconds[0] > 0
+
+
+@pytest.mark.parametrize(("threads", "ilp", "tiles", "blocks"), SHAPES)
+def test_additions_all_arrive(gpu, threads, ilp, tiles, blocks):
+    added = stream(Path.GLOBAL_L2, Transfer.ADD, threads * ilp * 4 * tiles, blocks, threads, ilp=ilp, passes=3, runs=2)
+    (trace,) = gpu.run([added])
+    assert trace.bytes.tolist() == [added.moved] * 2 and (trace.nanoseconds > 0).all()

@@ -10,7 +10,7 @@ from gpudissect.device.cuda import links
 from gpudissect.device.cuda.links import MAX_HOST_BYTES, host_limit
 from gpudissect.errors import DeviceError, OutOfMemory, UnsupportedWorkload, WorkloadError
 from gpudissect.units import KIB
-from gpudissect.workload import EngineCopy, Path, PriorAccesses, Sequential, Shuffled, Transfer
+from gpudissect.workload import MOVES, EngineCopy, Path, PriorAccesses, Sequential, Shuffled, Transfer
 from gpudissect.workload.digest import digest
 from tests.device.test_cuda_stream_runner import StreamContext
 from tests.support.fake_context import FakeContext, fake_gpu
@@ -61,7 +61,7 @@ def test_memory_of_the_host_is_taken_at_its_first_use_and_freed(context):
     assert not context.locked
 
 
-@pytest.mark.parametrize("transfer", Transfer)
+@pytest.mark.parametrize("transfer", MOVES)
 def test_streams_run_over_memory_of_the_host(context, transfer):
     gpu = fake_gpu(context)
     (trace,) = gpu.run([stream(Path.HOST, transfer, 1 << 16, 4, 128, ilp=2, width=16, passes=2)])

@@ -10,7 +10,7 @@ from gpudissect.device.cuda.layout import STREAM_REPORT, STREAM_SUMMARY
 from gpudissect.device.cuda.stream.backends import check_shared
 from gpudissect.device.cuda.stream.runner import StreamRunner
 from gpudissect.errors import KernelFailed, UnsupportedWorkload, WorkloadError
-from gpudissect.workload import Path, Transfer
+from gpudissect.workload import MOVES, Path, Transfer
 from gpudissect.workload.digest import digest
 from tests.support.fake_context import BASE, FakeContext, arenas, run_tasks
 from tests.support.workloads import stream
@@ -219,7 +219,7 @@ TILES = {
 }
 
 
-@pytest.mark.parametrize("transfer", list(Transfer))
+@pytest.mark.parametrize("transfer", MOVES)
 @pytest.mark.parametrize("tiles", TILES.values(), ids=TILES)
 def test_tiles(tiles, transfer):
     context, tiles = StreamContext(), replace(tiles, transfer=transfer)

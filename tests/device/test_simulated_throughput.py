@@ -11,7 +11,7 @@ from gpudissect.device.simulated import Noise, SimulatedGpu
 from gpudissect.errors import DeviceError, OutOfMemory
 from gpudissect.trace import TOTALS
 from gpudissect.views.traces import RunTrace
-from gpudissect.workload import Access, Instruction, Launch, LaunchMethod, Mix, Path, Step, Stream, Transfer
+from gpudissect.workload import MOVES, Access, Instruction, Launch, LaunchMethod, Mix, Path, Step, Stream, Transfer
 from gpudissect.workload.stream import MAX_TIMED_BLOCKS, READ_PATHS
 
 ADDS = Mix(body=(Step(Instruction.FADD, 16),), warps=8, block_size=128, iterations=32)
@@ -167,7 +167,7 @@ def test_short_copies_in_shared_memory(gpu, threads, blocks, ilp, barrier, publi
     assert stream.moved / info.sm_count / cycles * clock / 1e9 == pytest.approx(published, rel=0.05)
 
 
-@pytest.mark.parametrize("transfer", list(Transfer))
+@pytest.mark.parametrize("transfer", MOVES)
 def test_many_short_blocks_do_not_exceed_the_bandwidth_of_memory(transfer):
     """A queue is not emptied when a block ends."""
     few = replace(COPY, transfer=transfer, blocks=32, threads=512, width=16, runs=1)
@@ -238,10 +238,7 @@ def test_every_gpu_runs_what_its_info_states(name):
         workloads = [replace(LOAD, body=(Step(item),), warps=4, block_size=64) for item in info.instructions]
         small = Stream(path=Path.GLOBAL, transfer=Transfer.READ, footprint=8192, blocks=info.sm_count, threads=64)
         transfers = [
-            (path, each)
-            for path in info.streams
-            for each in Transfer
-            if path not in READ_PATHS or each is Transfer.READ
+            (path, each) for path in info.streams for each in MOVES if path not in READ_PATHS or each is Transfer.READ
         ]
         workloads += [replace(small, path=path, transfer=transfer) for path, transfer in transfers]
         workloads += [Launch(method=method, runs=2) for method in info.launch_methods]

@@ -33,7 +33,7 @@ def test_a_result_holds_the_content_of_its_survey(result):
     assert [(item["value"], item["unit"]) for item in content["comparisons"]] == [(24320, "B"), (None, "")]
     assert content["environment"]["driver"] == "580.1"
     options = {"seed": 3, "quick": True, "elements": ["l1", "l2", "dram"], "compare_methods": False, "methods": []}
-    assert content["options"] == options | {"profile": None}
+    assert content["options"] == options | {"precision": None, "profile": None}
     assert content["failures"] == [{"experiment": "line.texture", "reason": "KernelFailed: misaligned"}]
     assert content["interrupted"] is True
     capacity, latency, ways, ambiguous, skipped = content["findings"]

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from gpudissect.device.cuda.stream.backends import stream_code
-from gpudissect.workload import Path, Stream, Transfer
+from gpudissect.workload import MOVES, Path, Stream, Transfer
 from tests.support.machine_code import kernels_of
 
 ARCHS = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"]  # sm_86 and sm_89 get the instructions of sm_80
@@ -30,7 +30,7 @@ CASES = [
     for shape in (SHAPES if arch == "sm_90" and path is not Path.GLOBAL_L2 else EDGES[1:2])
 ]
 every_case = pytest.mark.parametrize(("arch", "path", "width", "ilp", "threads"), CASES)
-every_transfer = pytest.mark.parametrize("transfer", list(Transfer))
+every_transfer = pytest.mark.parametrize("transfer", MOVES)
 MEMORY = re.compile(r"LD|ST|ATOM|RED|BAR|MEMBAR|CCTL|TEX|TLD|SUST|SULD")
 SUFFIX = {1: ".U8", 2: ".U16", 4: "", 8: ".64", 16: ".128"}
 
@@ -164,3 +164,15 @@ def test_fetches_are_in_flight_together(arch, path, name, pattern, width, ilp):
         assert not loaded & set(i.registers[1 if at in fetches else 0 :]), f"{i} needs an earlier fetch"
         loaded |= {i.registers[0]} if at in fetches else set()
     assert len(loaded) == ilp
+
+
+@pytest.mark.parametrize(("arch", "ilp"), [("sm_75", 4), ("sm_90", 1), ("sm_90", 16), ("sm_120", 4)])
+def test_additions_return_nothing_and_none_waits_for_another(arch, ilp):
+    """RED, not ATOM, which would return the old value over a link."""
+    code = code_of(arch, Path.PEER, Transfer.ADD, 4, ilp, 512)
+    begin, end = (at for at, i in enumerate(code) if "SR_GLOBALTIMER" in i.operands)
+    accesses = [i for i in code[begin:end] if MEMORY.match(i.name) and i.name not in ("LDC", "LDCU", "BAR", "MEMBAR")]
+    added = [i for i in accesses if i.opcode.startswith("RED")]
+    assert len(added) == ilp and all(i.opcode.endswith("ADD.STRONG.SYS") for i in added)
+    assert sorted(offset(i) - min(map(offset, added)) for i in added) == [128 * each for each in range(ilp)]
+    assert all(i.name in ("RED", "REDG", "CCTL", "ERRBAR") for i in accesses), accesses

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpudissect.estimate import Estimate
 from gpudissect.measure.cache.infer_level import Absence
-from gpudissect.workload import Transfer
+from gpudissect.workload import MOVES
 from tests.support.driving import estimates
 from tests.support.steady_gpu import SteadyGpu
 
@@ -19,8 +19,8 @@ class Levels:
 
 
 KNOWN = {"levels.global": Levels(), "capacity.l1": 48 << 10, "capacity.l2": 8 << 20}
-DRAM = tuple(f"bandwidth.dram.{transfer}" for transfer in Transfer)
-SHARED = tuple(f"bandwidth.shared.{transfer}" for transfer in Transfer)
+DRAM = tuple(f"bandwidth.dram.{transfer}" for transfer in MOVES)
+SHARED = tuple(f"bandwidth.shared.{transfer}" for transfer in MOVES)
 OF_L2, OF_L1 = (tuple(f"bandwidth.{level}.{way}" for way in ("read", "write")) for level in ("l2", "l1"))
 LAUNCHES = ("launch.kernel", "launch.graph", "launch.block")
 ALL = ("peak.dram", *DRAM, *OF_L2, *OF_L1, *SHARED)

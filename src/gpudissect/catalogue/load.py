@@ -81,7 +81,7 @@ class Gpu:
         is_older = major.isdecimal() and int(major) < FIRST_WITH_CLUSTERS
         reasons = dict.fromkeys(OPTIONAL_PATHS, NEEDS_CLUSTERS if is_older else "its GPU file does not describe it")
         reasons[Path.HOST] = "its GPU file describes no link to the host"
-        reasons[Path.PEER] = "GPUs are simulated one by one"
+        reasons |= dict.fromkeys((Path.PEER, Path.PEER_L1), "GPUs are simulated one by one")
         reasons[Path.CODE] = "its GPU file does not describe the instruction caches"
         unmentioned = {path: reason for path, reason in reasons.items() if path not in self.table.paths}
         return unmentioned | dict(self.table.unsupported)

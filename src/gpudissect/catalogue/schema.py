@@ -19,7 +19,7 @@ from gpudissect.units import WARP_SIZE
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS, TLBS
 from gpudissect.workload import Instruction, Path
 
-OPTIONAL_PATHS = (Path.CLUSTER, Path.TMA, Path.HOST, Path.PEER, Path.CODE)
+OPTIONAL_PATHS = (Path.CLUSTER, Path.TMA, Path.HOST, Path.PEER, Path.PEER_L1, Path.CODE)
 """Paths that a file need not mention."""
 TlbLevel = Annotated[str, name_among(TLBS)]
 """A TLB level; levels are looked up in the order of their names."""
@@ -176,8 +176,8 @@ def _check_paths(gpu: GpuTable) -> None:
     for path, table in gpu.paths.items():
         if path is Path.CLUSTER and (gpu.chip.cluster_size is None or not table.ends_before_memory):
             wrong("paths.cluster", "a table", "with chip.cluster_size; latencies by rank, no caches, no memory")
-        if path is Path.PEER:
-            wrong("paths.peer", "a table", "none: GPUs are simulated one by one")
+        if path.leads_to_peer:
+            wrong(f"paths.{path}", "a table", "none: GPUs are simulated one by one")
         if path is Path.HOST and not table.ends_before_memory:
             wrong("paths.host.caches", "caches or memory_latency", "one latency, of a load")
         if path is not Path.CLUSTER and table.ends_before_memory and len(table.latency) != 1:

@@ -27,11 +27,13 @@ DEFAULT_THREADS, DEFAULT_CLUSTER = 512, 2
 
 # Names of `gpudissect.workload`, which imports numpy.
 OrderName = StrEnum("OrderName", "SEQUENTIAL RANDOM")
-PathName = StrEnum("PathName", "GLOBAL GLOBAL_L2 READONLY TEXTURE CONSTANT SHARED CLUSTER TMA HOST PEER CODE NOTHING")
+PathName = StrEnum(
+    "PathName", "GLOBAL GLOBAL_L2 READONLY TEXTURE CONSTANT SHARED CLUSTER TMA HOST PEER PEER_L1 CODE NOTHING"
+)
 TimingName = StrEnum("TimingName", "EACH LAP COUNT")
 AccessName = StrEnum("AccessName", "RESIDENT STREAMING RANDOM")
 StreamPath = StrEnum("StreamPath", "GLOBAL GLOBAL_L2 READONLY TEXTURE SHARED HOST PEER CLUSTER TMA")
-TransferName = StrEnum("TransferName", "READ WRITE COPY")
+TransferName = StrEnum("TransferName", "READ WRITE COPY ADD")
 
 
 def run_and_print(

@@ -24,9 +24,13 @@ class Shown(NamedTuple):
 
 MATRICES: Mapping[str, Shown] = {
     "link_latency": Shown("Latency of a load, ns", 1.0, True),
+    "repeated_l1_latency": Shown("Latency of a repeated load through the L1, ns", 1.0, True),
+    "repeated_latency": Shown("Latency of a repeated load past the L1, ns", 1.0, True),
+    "evicted_latency": Shown("Latency of a load that the L2 of the other GPU no longer holds, ns", 1.0, True),
     "read_bandwidth": Shown("Loads, GB/s", 1e9, False),
     "write_bandwidth": Shown("Stores, GB/s", 1e9, False),
     "copy_bandwidth": Shown("Loads and stores at once, GB/s of both directions together", 1e9, False),
+    "add_rate": Shown("Atomic additions of 32 bits, billion per second", 1e9, False),
     "engine_read_bandwidth": Shown("Copies to the GPU by a copy engine (cudaMemcpy), GB/s", 1e9, False),
     "engine_write_bandwidth": Shown("Copies from the GPU by a copy engine (cudaMemcpy), GB/s", 1e9, False),
     "pageable_read_bandwidth": Shown("Copies to the GPU from pageable memory, GB/s", 1e9, False),
@@ -70,6 +74,16 @@ class LinkReport:
         return {source: {target: by_pair.get((source, target)) for target in self.targets} for source in sources}
 
     @property
+    def caching(self) -> list[str]:
+        """A line for each set of caches that hold lines of other GPUs' memory."""
+        pairs: dict[str, list[str]] = {}
+        for link in self.links:
+            if (caches := link.texts.get("cached_in")) is not None:
+                pairs.setdefault(caches, []).append(f"{link.source} to {link.target}")
+        named = {caches: f" ({', '.join(of)})" if len(pairs) > 1 else "" for caches, of in pairs.items()}
+        return [f"Lines of another GPU's memory are held by: {caches}{of}" for caches, of in named.items()]
+
+    @property
     def reasons(self) -> list[str]:
         """A line for each reason why values of a link are missing."""
         lines = []
@@ -87,6 +101,7 @@ class LinkReport:
                 name: {"value": value, "low": low, "high": high, "unit": unit_of(name)}
                 for name, (value, low, high) in link.values.items()
             }
+            | {name: {"value": text} for name, text in link.texts.items()}
             for link in self.links
         ]
         gpus = [_described(info) for info in self.gpus]

@@ -25,6 +25,7 @@ class LinkValues:
         target: whose memory: ``host``, or another GPU, such as ``cuda:1``; ``other GPUs`` where there are none.
         values: value, low and high by attribute of `ATTRIBUTES`, in its unit.
         reasons: why there is no value, by attribute.
+        texts: findings without a number, by attribute.
 
     """
 
@@ -32,6 +33,7 @@ class LinkValues:
     target: str
     values: Mapping[str, Bracketed]
     reasons: Mapping[str, str]
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -76,4 +78,6 @@ def _values(source: str, target: str, findings: Sequence[Estimate]) -> LinkValue
         for each in findings
         if isinstance(each.value, int | float) and each.low is not None and each.high is not None
     }
-    return LinkValues(source, target, values, {each.attribute: each.reason for each in findings if each.reason})
+    reasons = {each.attribute: each.reason for each in findings if each.reason}
+    texts = {each.attribute: each.value for each in findings if isinstance(each.value, str)}
+    return LinkValues(source, target, values, reasons, texts)

@@ -14,7 +14,7 @@ from gpudissect.workload.mix import (
     Step,
 )
 from gpudissect.workload.order import Explicit, Order, Sequential, Shuffled
-from gpudissect.workload.stream import Stream, Transfer
+from gpudissect.workload.stream import MOVES, Stream, Transfer
 
 Workload = Chase | Stream | Mix | Launch | EngineCopy
 
@@ -29,4 +29,4 @@ __all__ += [
     "Mix",
     "Step",
 ]
-__all__ += ["Clock", "EngineCopy", "Launch", "LaunchMethod", "Stream", "Transfer", "Workload"]
+__all__ += ["MOVES", "Clock", "EngineCopy", "Launch", "LaunchMethod", "Stream", "Transfer", "Workload"]

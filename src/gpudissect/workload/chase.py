@@ -48,6 +48,7 @@ class Path(StrEnum):
     TMA = "tma"  # global memory by bulk copies of 16 bytes into shared memory, each awaited before the next
     HOST = "host"  # page-locked memory of the host, through the link to it, bypassing the L1
     PEER = "peer"  # memory of another GPU, through the link to it, bypassing the L1
+    PEER_L1 = "peer_l1"  # the same through the L1
     CODE = "code"  # no loads: instruction fetches of a loop of straight-line code
 
     @property
@@ -64,8 +65,13 @@ class Path(StrEnum):
 
     @property
     def cached(self) -> bool:
-        """Whether its loads leave lines in a cache of the GPU that another chase may find there."""
-        return self not in (Path.NOTHING, Path.SHARED, Path.CLUSTER, Path.HOST, Path.PEER)
+        """Whether its loads leave lines in a cache that another chase may find there."""
+        return self not in (Path.NOTHING, Path.SHARED, Path.CLUSTER, Path.HOST)
+
+    @property
+    def leads_to_peer(self) -> bool:
+        """Whether its memory is that of another GPU."""
+        return self in (Path.PEER, Path.PEER_L1)
 
 
 class Timing(StrEnum):
@@ -104,7 +110,8 @@ class PriorAccesses:
     """Laps that one thread, or many, run before a chase begins.
 
     Attributes:
-        path: the way to memory. All paths lead to the same memory, except constant memory and code.
+        path: the way to memory. All paths lead to the same memory, except constant memory, code, and the memory of
+            another GPU.
         order: the chain, in the memory of the chase: one of its other chains, or without a common word.
         laps: number of laps.
         warp: the warp that runs them; warp 0 of SM 0 is the one that is timed later.
@@ -181,8 +188,8 @@ class Chase:
         sm: the SM that must run it, by the hardware's number (CUDA: ``%smid``); None for any. Not together with prior
             accesses on other SMs, which are numbered relative to the timed one.
         peer: on path CLUSTER, the rank of the block whose shared memory holds the chain; rank 0 is the timed block, and
-            reaches its own memory in the same way. The cluster is the largest that the device supports. On path PEER,
-            the number of the GPU whose memory holds the chain.
+            reaches its own memory in the same way. The cluster is the largest that the device supports. On paths PEER
+            and PEER_L1, the number of the GPU whose memory holds the chain.
 
     Raises `WorkloadError` if the fields do not fit together.
     """
@@ -227,8 +234,10 @@ class Chase:
             yield f"SMs are numbered from 0, got {self.sm}"
         if self.sm is not None and (any(prior.sm for prior in self.before) or self.path is Path.CLUSTER):
             yield "a chase in a cluster, or with prior accesses on other SMs, runs on any SM: leave out 'sm'"
-        if self.path not in (Path.CLUSTER, Path.PEER) and self.peer != 1:
-            yield f"'peer' is an option of paths 'cluster' and 'peer', not of {path!r}"
+        if self.path is not Path.CLUSTER and not self.path.leads_to_peer and self.peer != 1:
+            yield f"'peer' is an option of paths 'cluster', 'peer' and 'peer_l1', not of {path!r}"
+        if any(prior.path.leads_to_peer is not self.path.leads_to_peer for prior in self.before):
+            yield "a chase and its prior accesses are in the same memory: both of this GPU, or both of the other one"
         if not 0 <= self.peer < MAX_PEERS:
             yield f"'peer' is a rank in a cluster or the number of a GPU, in [0, {MAX_PEERS}), got {self.peer}"
         if self.warmup < 0 or self.laps < 1:

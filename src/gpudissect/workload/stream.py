@@ -15,6 +15,9 @@ ACCESS_WIDTHS = (1, 2, 4, 8, 16)
 """Bytes of one load or store of a thread."""
 READ_PATHS = (Path.READONLY, Path.TEXTURE, Path.CLUSTER, Path.TMA)
 """Paths on which a stream can only read."""
+ADD_PATHS = (Path.GLOBAL_L2, Path.PEER)
+"""Paths on which a stream can add: atomics are executed where the memory is."""
+ADD_WIDTH = 4
 MAX_IN_FLIGHT = 32
 MAX_THREADS = 1024
 MAX_RUN_BYTES = 1 << 60
@@ -28,6 +31,11 @@ class Transfer(StrEnum):
     READ = "read"
     WRITE = "write"
     COPY = "copy"
+    ADD = "add"  # an atomic addition to every word, which returns nothing (CUDA: red.add)
+
+
+MOVES = (Transfer.READ, Transfer.WRITE, Transfer.COPY)
+"""Transfers of which the survey measures the bandwidth."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +52,8 @@ class Stream:
             traverses its own shared memory. HOST and PEER: as GLOBAL_L2, over memory of the host or of another GPU; a
             copy uses both directions of the link at once. CLUSTER: every block reads the shared memory of the next
             block of its cluster. TMA: one thread per block starts bulk copies into its shared memory and awaits them.
-        transfer: direction. COPY reads `footprint` bytes and writes them elsewhere.
+        transfer: direction. COPY reads `footprint` bytes and writes them elsewhere. ADD adds to words of 4 bytes, on
+            GLOBAL_L2 and PEER.
         footprint: bytes traversed in one pass; on SHARED and CLUSTER per block.
         blocks, threads: number of blocks, and threads per block. Blocks that do not fit onto the GPU at once run when
             others have ended.
@@ -94,6 +103,10 @@ class Stream:
             yield "on path 'cluster' every block reads from the next one: a cluster needs two blocks or more"
         if self.path in READ_PATHS and self.transfer is not Transfer.READ:
             yield f"a stream on path {self.path.value!r} can only read, not {self.transfer.value}"
+        if self.transfer is Transfer.ADD and (self.path not in ADD_PATHS or self.width != ADD_WIDTH):
+            paths = " and ".join(map(repr, map(str, ADD_PATHS)))
+            got = f"got {self.width} on path {self.path.value!r}"
+            yield f"additions are to words of {ADD_WIDTH} bytes, on paths {paths}: {got}"
         if self.waves > 1 and self.path not in (Path.GLOBAL, Path.GLOBAL_L2):
             yield "waves are supported only on paths 'global' and 'global_l2'"
         if not 0 <= self.peer < MAX_PEERS or (self.path is not Path.PEER and self.peer != 1):

@@ -10,10 +10,11 @@ import pytest
 from gpudissect.device.base import Device
 from gpudissect.device.kinds import open_device
 from gpudissect.trace import Context, Trace
-from gpudissect.workload import EngineCopy, Path
+from gpudissect.workload import EngineCopy, Path, Stream, Transfer
 from gpudissect.workload.digest import digest
 
 COPIED, START_NS = 4e10, 2e4
+ADDED, REPEATED, DISPLACED = 2, 50, 1.25  # times as long as stores, as short as first loads, as long as from the L2
 
 
 class Changed(Device):
@@ -31,10 +32,10 @@ class Changed(Device):
 
 
 class FakePeers(Changed):
-    """Memory of GPU n is as that of the host, and n times as slow."""
+    """Memory of GPU n is as that of the host, and n times as slow; this GPU's L1 and the other's L2 cache it."""
 
     def __init__(self, device, peers):
-        limits = {**device.info.span_limits, Path.PEER: 1 << 30}
+        limits = {**device.info.span_limits, Path.PEER: 1 << 30, Path.PEER_L1: 1 << 30}
         facts, copies = {**device.info.facts, "peers": peers}, (Path.HOST, Path.PEER)
         super().__init__(device, span_limits=limits, facts=facts, unsupported={}, copies=copies)
 
@@ -48,9 +49,17 @@ class FakePeers(Changed):
         return Trace(digest(copy), {"nanoseconds": times.astype(np.int64)}, Context("fake"))
 
     def _accessed(self, workload):
-        near = replace(workload, path=Path.HOST, peer=1) if workload.path is Path.PEER else workload
-        (trace,) = self.device.run([near])
-        return self._slower(trace, workload.peer)
+        if not workload.path.leads_to_peer:
+            return self.device.run([workload])[0]
+        if isinstance(workload, Stream):
+            adds = workload.transfer is Transfer.ADD
+            near = replace(workload, path=Path.HOST, peer=1, transfer=Transfer.WRITE if adds else workload.transfer)
+            return self._slower(self.device.run([near])[0], workload.peer * (ADDED if adds else 1))
+        (trace,) = self.device.run([replace(workload, path=Path.HOST, peer=1, before=())])
+        factors = np.full(trace.cycles.shape, workload.peer * (DISPLACED if workload.before else 1.0))
+        if workload.path is Path.PEER_L1:
+            factors[1:] /= REPEATED
+        return self._slower(trace, factors)
 
     def _slower(self, trace, factor):
         arrays = {name: trace.arrays[name] for name in ("cycles", "nanoseconds", "bytes") if name in trace.arrays}

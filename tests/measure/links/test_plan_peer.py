@@ -10,18 +10,22 @@ from gpudissect.device import kinds
 from gpudissect.device.base import Described
 from gpudissect.errors import DeviceError
 from gpudissect.estimate import Status
+from gpudissect.measure.links import plan_caching, plan_peer
 from gpudissect.measure.links.plan_engine_copies import HOST_ATTRIBUTES, PEER_ATTRIBUTES
-from gpudissect.measure.links.plan_peer import ATTRIBUTES
 from gpudissect.measure.plan import Study
 from gpudissect.survey.links import measure_links
 from gpudissect.survey.registry import experiments, measured_elements
 from gpudissect.survey.run import run_survey
-from gpudissect.workload import Path
-from tests.measure.links.conftest import COPIED, FakePeers
+from gpudissect.workload import MOVES, Path
+from tests.measure.links.conftest import ADDED, COPIED, DISPLACED, REPEATED, FakePeers
 
-LATENCIES = {"hit_latency": 1600, "link_latency": 1600, "wide_latency": 1600}  # of GPU 1, in cycles of 1 GHz
+LATENCIES = dict.fromkeys(("hit_latency", "link_latency", "wide_latency", "first_latency", "repeated_latency"), 1600)
+"""Of GPU 1, in cycles of 1 GHz."""
+LATENCIES |= {"repeated_l1_latency": 1600 / REPEATED, "evicted_latency": 1600 * DISPLACED}
+EXPERIMENTS = ("links", "copies", "caching")
 COPIES = {"engine": COPIED, "pageable": COPIED / 4}
-RATES = {"read_bandwidth": 5.2e10, "write_bandwidth": 5.5e10, "copy_bandwidth": 9e10}
+RATES = {"read_bandwidth": 5.2e10, "write_bandwidth": 5.5e10, "copy_bandwidth": 9e10, "add_rate": 5.5e10 / 4 / ADDED}
+ATTRIBUTES = {*plan_peer.ATTRIBUTES, *plan_caching.ATTRIBUTES, *PEER_ATTRIBUTES}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +42,7 @@ def test_it_is_not_part_of_discover():
 def test_the_plan_measures_the_first_of_its_peers(linked):
     survey = run_survey(FakePeers(linked, "3 1"), Study.LINKS)
     found = {each.attribute: each for each in survey.findings if each.element == "peer"}
-    assert not survey.failures and found.keys() == {*ATTRIBUTES, *PEER_ATTRIBUTES}
+    assert not survey.failures and found.keys() == ATTRIBUTES
     for attribute, value in ({each: 3 * cycles for each, cycles in LATENCIES.items()} | RATES).items():
         each = found[attribute]
         expected = value / 3 if attribute in RATES else value
@@ -64,7 +68,7 @@ def test_a_failed_link_does_not_affect_the_others(linked):
 
     links = measure_links(Broken(linked, "1 2 3"))
     assert [bool(link.values) for link in links.values] == [True, True, False, True]
-    assert {each.experiment for each in links.failures} == {"links.peer to cuda:2", "copies.peer to cuda:2"}
+    assert {each.experiment for each in links.failures} == {f"{name}.peer to cuda:2" for name in EXPERIMENTS}
     assert (
         "fell off the bus" in links.failures[0].reason and "fell off the bus" in links.values[2].reasons["hit_latency"]
     )
@@ -75,8 +79,12 @@ def test_every_link_has_its_own_values(four):
     assert not links.failures and not links.interrupted
     assert [link.target for link in links.values] == ["host", "cuda:1", "cuda:2", "cuda:3"]
     for link, factor in zip(links.values, (1, 1, 2, 3), strict=True):
-        copies = HOST_ATTRIBUTES if link.target == "host" else PEER_ATTRIBUTES
-        assert link.values.keys() == {*ATTRIBUTES, *copies} and not link.reasons
+        if link.target == "host":
+            expected = {*plan_peer.LATENCIES, *HOST_ATTRIBUTES, *(f"{each}_bandwidth" for each in MOVES)}
+        else:
+            expected = ATTRIBUTES - {"cached_in"}
+            assert link.texts == {"cached_in": "L1 of this GPU, L2 of the other GPU"}
+        assert link.values.keys() == expected and not link.reasons
         value, low, high = link.values["link_latency"]
         assert low < factor * 1600 < high and value == pytest.approx(factor * 1600, rel=0.01)
         assert link.values["read_bandwidth"][0] == pytest.approx(5.2e10 / factor, rel=0.02)
@@ -107,6 +115,7 @@ def test_the_command_prints_a_matrix(four, monkeypatch, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Latency of a load, ns" and lines[1].split() == ["from", "host", "cuda:1", "cuda:2", "cuda:3"]
     values = [float(text) for text in lines[2].split()[1:]]
+    assert lines[-1] == "Lines of another GPU's memory are held by: L1 of this GPU, L2 of the other GPU"
     assert values == pytest.approx([1600, 1600, 3200, 4800], rel=0.01)
     assert main(["links", "-d", "sim:x", "--json"]) == 0
     content = json.loads(capsys.readouterr().out)

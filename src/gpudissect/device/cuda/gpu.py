@@ -42,6 +42,7 @@ from gpudissect.workload import EngineCopy, Launch, LaunchMethod, Mix, Path, Str
 _MEMORY_SHARE = 0.8  # of the free device memory that workloads may take
 _RECORD_BYTES = 1024  # of shared memory that a chain in shared memory leaves for records
 _TEXEL_BYTES = 4
+NO_PEERS = "the driver states no other GPU whose memory this one can access"
 _UNLIMITED = 2**62
 _DRAIN_S, _QUEUED_S = 20.0, 60.0  # limits of waiting for an interrupted queue, and for tasks before one that failed
 
@@ -74,7 +75,7 @@ class CudaGpu(Device):
         clusters = active_clusters(context, shared)
         unsupported = _unsupported_paths(context, clusters)
         if not peers:
-            unsupported[Path.PEER] = "the driver states no other GPU whose memory this one can access"
+            unsupported |= dict.fromkeys((Path.PEER, Path.PEER_L1), NO_PEERS)
         spans = {
             Path.NOTHING: _UNLIMITED,
             Path.GLOBAL: usable,
@@ -88,6 +89,7 @@ class CudaGpu(Device):
             Path.TMA: usable,
             Path.HOST: host,
             Path.PEER: MAX_PEER_BYTES,
+            Path.PEER_L1: MAX_PEER_BYTES,
         }
         spans = {path: span for path, span in spans.items() if path not in unsupported}
         self._limits = DeviceLimits(

@@ -30,6 +30,8 @@ CHAIN = np.dtype(_fields(_CHAIN))  # to be written to memory
 PRIOR = np.dtype(_fields(_PRIOR))  # accesses before a chase
 PRIOR_PATHS = (Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.TEXTURE, Path.CONSTANT, Path.CODE)
 """Paths of prior accesses, as ``kernels/prior.cuh`` numbers them."""
+LOADS_OF_PEERS = {Path.PEER: Path.GLOBAL_L2, Path.PEER_L1: Path.GLOBAL}
+"""Paths with the same loads; addresses lead to memory of another GPU."""
 STREAM_REPORT = np.dtype([*_fields("u8 begin end cycles; u4 sm rank sum"), ("unused", "u4", (7,))])  # of one block
 _SUMMARY = "u8 first_begin last_begin first_end last_end block_ns cycles missing wrong"
 STREAM_SUMMARY = np.dtype([*_fields(_SUMMARY), ("blocks_by_sm", "u4", (1024,))])  # of one run
@@ -76,5 +78,6 @@ TRAITS = {
     Path.TMA: Traits("PATH_TMA", absolute=True, front_bytes=32),
     Path.HOST: Traits("PATH_GLOBAL_L2", absolute=True),  # the same instructions; addresses lead to other memory
     Path.PEER: Traits("PATH_GLOBAL_L2", absolute=True),
+    Path.PEER_L1: Traits("PATH_GLOBAL", absolute=True, through_l1=True),
     Path.CODE: Traits("PATH_CODE"),
 }

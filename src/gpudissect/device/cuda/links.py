@@ -143,7 +143,7 @@ class Arenas:
 
     def of(self, workload: Chase | Stream | EngineCopy) -> Arena:
         """The memory that a workload accesses. Raises `KeyError` for a GPU that is not among `peers`."""
-        if workload.path is Path.PEER:
+        if workload.path.leads_to_peer:
             return self._of_peers[workload.peer]
         return self._host if workload.path is Path.HOST else self.near
 

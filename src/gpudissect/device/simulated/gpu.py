@@ -19,7 +19,7 @@ from gpudissect.simulation.cache.models import HierarchyModel
 from gpudissect.simulation.sm.description import Processor
 from gpudissect.trace import OTHER_PROCESSES, Context, Trace
 from gpudissect.units import WARP_SIZE
-from gpudissect.workload import Chase, EngineCopy, Instruction, Launch, Mix, Order, Path, Stream, Workload
+from gpudissect.workload import Chase, EngineCopy, Instruction, Launch, Mix, Order, Path, Stream, Transfer, Workload
 from gpudissect.workload.digest import digest
 
 DEFAULT_LIMIT = 1 << 34  # bytes of a path without a limit
@@ -125,6 +125,8 @@ class SimulatedGpu(Device):
             raise DeviceError(f"{name} runs chases only, no {kind}: its GPU file does not describe its processor")
         if isinstance(workload, Stream) and workload.path not in self._info.streams:
             raise DeviceError(f"{name} is simulated and streams on no path {workload.path.value!r}")
+        if isinstance(workload, Stream) and workload.transfer is Transfer.ADD:
+            raise DeviceError(f"{name} is simulated: streams of atomic additions are not")
         key = digest(workload)
         seed, _, _ = seeds(self._noise.seed, key)
         return Trace(key, self._sms.run(workload, seed), replace(self._context, sm=None))

@@ -3,6 +3,7 @@
 No cache of the GPU may answer: chains are followed once after a flush, and streams run over at least twice the L2.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -13,10 +14,19 @@ from gpudissect.measure.cache.plan_latency import latency_estimate
 from gpudissect.measure.infer_confidence import TIMED
 from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT, Latency, lap_latency, median_over_sms
 from gpudissect.measure.plan import Ask, Bench, without
+from gpudissect.measure.throughput.infer_throughput import Throughput
 from gpudissect.measure.throughput.rate_estimates import format_rate
-from gpudissect.measure.throughput.stream_search import BestStream, Configuration, measure_best, resident_blocks
+from gpudissect.measure.throughput.stream_search import (
+    BestStream,
+    Configuration,
+    bytes_per_second,
+    measure_best,
+    resident_blocks,
+)
+from gpudissect.trace import Trace
 from gpudissect.units import KIB, MIB, format_bytes
-from gpudissect.workload import Chase, Path, Shuffled, Timing, Transfer
+from gpudissect.workload import Chase, Path, Shuffled, Stream, Timing, Transfer
+from gpudissect.workload.stream import ADD_WIDTH
 
 CHAINS = 9  # each followed by another SM
 SPANS = {"wide_latency": (256 * MIB, 64 * KIB), "hit_latency": (256 * KIB, 256)}
@@ -62,7 +72,7 @@ class Link:
         traces = yield chases
         laps = [lap_latency(trace.cycles, links, min_error=1.0) for trace in traces]
         clocks = [trace.context.clock_hz for trace in traces]
-        times = [_nanoseconds(lap, clock) for lap, clock in zip(laps, clocks, strict=True) if clock]
+        times = [nanoseconds(lap, clock) for lap, clock in zip(laps, clocks, strict=True) if clock]
         return LinkLatency(
             median_over_sms(laps),
             median_over_sms(times) if times else None,
@@ -85,14 +95,22 @@ class Link:
 
     def bandwidth(self, transfer: Transfer, bench: Bench) -> Ask[BestStream]:
         """Bandwidth of loads, of stores or, as a copy within the memory behind the link, of both directions."""
+        return (yield from measure_best(self._streams(transfer, SHAPES, bench), runs=RUNS))
+
+    def additions(self, bench: Bench) -> Ask[BestStream]:
+        """Rate of atomic additions to words of the memory behind the link, per second."""
+        streams = self._streams(Transfer.ADD, [replace(shape, width=ADD_WIDTH) for shape in SHAPES], bench)
+        return (yield from measure_best(streams, _additions_per_second, RUNS))
+
+    def _streams(self, transfer: Transfer, shapes: Sequence[Configuration], bench: Bench) -> list[Stream]:
         room = footprint_limit(self.path, bench)
         streams = []
-        for shape in SHAPES:
+        for shape in shapes:
             if shape.blocks_per_sm <= resident_blocks(shape, bench.info):
                 footprint, blocks = room // shape.tile * shape.tile, shape.blocks_per_sm * bench.info.sm_count
                 stream = shape.stream(self.path, transfer, footprint, blocks, PASSES)
                 streams.append(replace(stream, peer=self.peer))
-        return (yield from measure_best(streams, runs=RUNS))
+        return streams
 
 
 def footprint_limit(path: Path, bench: Bench) -> int:
@@ -111,7 +129,12 @@ def share_of_rate(rate: float, transfer: Transfer, stated: float | None, link: s
     return f"{share:.1%} of what {link}, {total}{' in both directions' if directions > 1 else ''}"
 
 
-def _nanoseconds(latency: Latency, clock_hz: float) -> Latency:
+def _additions_per_second(trace: Trace) -> Throughput:
+    moved = bytes_per_second(trace)
+    return Throughput(moved.rate / ADD_WIDTH, moved.low / ADD_WIDTH, moved.high / ADD_WIDTH)
+
+
+def nanoseconds(latency: Latency, clock_hz: float) -> Latency:
     """A latency in ns; the clock is known to `MAX_CLOCK_DRIFT`."""
     cycles = np.array([latency.cycles, latency.low, latency.high])
     value, low, high = (cycles * [1, 1 - MAX_CLOCK_DRIFT, 1 + MAX_CLOCK_DRIFT] / clock_hz * 1e9).tolist()

@@ -15,7 +15,7 @@ from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan
 from gpudissect.measure.throughput.rate_estimates import Unbounded
 from gpudissect.measure.throughput.stream_search import bandwidth_estimate, why_no_streams
 from gpudissect.units import format_bytes
-from gpudissect.workload import Path, Transfer
+from gpudissect.workload import MOVES, Path, Transfer
 
 HOST = Link(Path.HOST)
 
@@ -68,7 +68,7 @@ def _absent(bench: Bench, *attributes: str) -> Outcome | None:
 EXPERIMENTS = (
     *(
         Experiment(Key(f"bandwidth.host.{each}"), partial(bandwidth_plan, each), (f"{each}_bandwidth",), last=True)
-        for each in Transfer
+        for each in MOVES
     ),
     Experiment(Key("latency.host"), latency_plan, ("hit_latency", "link_latency", "wide_latency"), last=True),
 )

@@ -1,7 +1,7 @@
 """Memory of another GPU, through the link to it: `gpudissect links`, not part of `discover`.
 
 Whoever measures it disturbs the other GPU, so it is a study of its own. What the chases load was written just before,
-so that the L2 of the other GPU answers; where loads are cached in between differs by GPU, and is not measured.
+so that the L2 of the other GPU answers.
 """
 
 from gpudissect.catalogue.link_rates import nvlink_bandwidth
@@ -10,9 +10,11 @@ from gpudissect.measure.links.link import Link, share_of_rate
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, Study, without
 from gpudissect.measure.throughput.rate_estimates import Unbounded
 from gpudissect.measure.throughput.stream_search import bandwidth_estimate
-from gpudissect.workload import Path, Transfer
+from gpudissect.workload import MOVES, Path, Transfer
 
-ATTRIBUTES = ("hit_latency", "link_latency", "wide_latency", "read_bandwidth", "write_bandwidth", "copy_bandwidth")
+LATENCIES = ("hit_latency", "link_latency", "wide_latency")
+ATTRIBUTES = (*LATENCIES, *(f"{transfer}_bandwidth" for transfer in MOVES), "add_rate")
+ADDITIONS = "additions of 32 bits to consecutive words, one of each thread; atomics to one word are slower"
 
 
 def peer_plan(bench: Bench, known: Known) -> Plan:
@@ -27,6 +29,8 @@ def peer_plan(bench: Bench, known: Known) -> Plan:
         best = yield from link.bandwidth(transfer, bench)
         share = Unbounded(share_of_nvlinks(best.second.rate, transfer, bench))
         estimates.append(bandwidth_estimate("peer", f"{transfer}_bandwidth", best, share, ()))
+    best = yield from link.additions(bench)
+    estimates.append(bandwidth_estimate("peer", "add_rate", best, Unbounded(ADDITIONS), ()))
     return Outcome((*estimates, *(yield from link.latencies("peer", bench))))
 
 

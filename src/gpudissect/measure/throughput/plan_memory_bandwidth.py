@@ -34,7 +34,7 @@ from gpudissect.measure.throughput.rate_estimates import (
 )
 from gpudissect.measure.throughput.stream_search import Bandwidth, Configuration, bandwidth_of, search, why_no_streams
 from gpudissect.units import MIB, format_bytes
-from gpudissect.workload import Path, Stream, Transfer
+from gpudissect.workload import MOVES, Path, Stream, Transfer
 from gpudissect.workload.digest import digest
 
 L2_SHARE, LARGE_L2_SHARE = 0.4, 0.8  # of the smaller the near partition still holds copies of everything
@@ -295,7 +295,7 @@ EXPERIMENTS = (
             quick=each is Transfer.READ,
         )
         for level, plan in (("l2", l2_bandwidth_plan), ("dram", memory_bandwidth_plan))
-        for each in Transfer
+        for each in MOVES
         if level == "dram" or each is not Transfer.COPY
     ),
     *(

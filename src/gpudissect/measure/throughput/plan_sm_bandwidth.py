@@ -16,7 +16,7 @@ from gpudissect.measure.throughput.rate_estimates import Bound, Unbounded, plate
 from gpudissect.measure.throughput.stream_search import Bandwidth, Configuration, bandwidth_of, search, why_no_streams
 from gpudissect.trace import Trace
 from gpudissect.units import format_bytes
-from gpudissect.workload import Path, Stream, Transfer
+from gpudissect.workload import MOVES, Path, Stream, Transfer
 
 L1_FRACTION = 2  # of the L1, surely left beside the shared memory in the same array
 SHARED_BYTES = 16 << 10  # footprint of a block, if it has no more in flight
@@ -110,7 +110,7 @@ def bytes_per_cycle(bench: Bench) -> Callable[[Trace], Throughput]:
 EXPERIMENTS = tuple(
     Experiment(bandwidth_of(element, transfer), partial(plan, transfer), (f"{transfer}_rate",), needs=needs)
     for element, plan, transfers, needs in (
-        ("shared", shared_bandwidth_plan, tuple(Transfer), (BANK_LAYOUT,)),
+        ("shared", shared_bandwidth_plan, MOVES, (BANK_LAYOUT,)),
         ("l1", l1_bandwidth_plan, (Transfer.READ, Transfer.WRITE), (levels_of("l1"), capacity_of("l1"))),
     )
     for transfer in transfers

@@ -165,7 +165,7 @@ def _check(chase: Chase, device: DeviceLimits) -> None:
     sms = [prior.sm for prior in chase.before] + ([] if chase.sm is None else [chase.sm])
     if max(sms, default=0) >= device.sm_count:
         raise UnsupportedWorkload(f"this device has {device.sm_count} SMs: there is no SM {max(sms)}")
-    if chase.path is Path.PEER and chase.peer not in device.peers:
+    if chase.path.leads_to_peer and chase.peer not in device.peers:
         raise UnsupportedWorkload(f"this GPU does not access memory of GPU {chase.peer}, but of {device.peers}")
     if chase.path is Path.CLUSTER and chase.peer >= device.max_cluster:
         size = device.max_cluster

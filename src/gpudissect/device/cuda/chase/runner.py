@@ -16,6 +16,7 @@ from gpudissect.device.cuda.info import clock_rate
 from gpudissect.device.cuda.layout import (
     CONSTANT_BANK_BYTES,
     JOB,
+    LOADS_OF_PEERS,
     POINTER_BYTES,
     PRIOR,
     PRIOR_PATHS,
@@ -303,7 +304,7 @@ def _prior(launch: ChaseLaunch, addresses: _Addresses) -> NDArray[Any]:
     for record, chain, accesses in zip(records, launch.prior, launch.first.before, strict=False):
         record["starts"] = ChainTable.start(addresses.chains, chain)
         record["count"], record["laps"], record["threads"] = accesses.order.count, accesses.laps, accesses.threads
-        record["path"] = PRIOR_PATHS.index(accesses.path)
+        record["path"] = PRIOR_PATHS.index(LOADS_OF_PEERS.get(accesses.path, accesses.path))
         record["warp"], record["sm"] = accesses.warp, accesses.sm
     for number, begin in _starts(launch, addresses).items():
         records["starts"][number] = begin

@@ -1,4 +1,4 @@
-// Blocks read, write or copy global memory, through the L1 (-DPATH_GLOBAL) or past it (-DPATH_GLOBAL_L2), or read it
+// Blocks read, write, copy or add to global memory, through the L1 (-DPATH_GLOBAL) or past it (-DPATH_GLOBAL_L2), or read it
 // through the read-only cache (-DPATH_READONLY) or as texels of WIDTH bytes (-DPATH_TEXTURE), in tiles of
 // blockDim.x x ILP x WIDTH bytes: block b has tiles b, b + stride, ..., the same ones in every pass, and so have blocks
 // b + stride, b + 2 stride, ..., of later waves.
@@ -70,6 +70,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             read_tile(from, sums);
 #elif defined(TRANSFER_WRITE)
             write_tile(to, written);
+#elif defined(TRANSFER_ADD)
+            add_to_tile(to, static_cast<u32>(salt));
 #else
             copy_tile(from, to);
 #endif

@@ -1,7 +1,7 @@
 // One tile of a stream: every thread of a block has -DILP accesses in flight. A group of -DLANES threads (a warp; fewer
 // where a block has no whole number of warps) accesses ILP x LANES x WIDTH contiguous bytes, so that the distances
 // between the accesses of a thread are constants in the instructions, whatever the number of threads. One transfer a
-// compilation: -DTRANSFER_READ, -DTRANSFER_WRITE or -DTRANSFER_COPY.
+// compilation: -DTRANSFER_READ, -DTRANSFER_WRITE, -DTRANSFER_COPY or -DTRANSFER_ADD.
 #pragma once
 #include "access.cuh"
 #include "words.cuh"
@@ -78,6 +78,20 @@ __device__ __forceinline__ void copy_tile(ADDRESS from, ADDRESS to) {
     for (u32 k = 0; k < ILP; ++k) store(to + k * ACCESS_STRIDE, loaded[k]);
 }
 
+#elif defined(TRANSFER_ADD)
+
+#if __CUDA_ARCH__ >= 700
+#define ADD_BY "red.relaxed.sys.global.add.u32"  // of this scope for memory that another GPU may add to, too
 #else
-#error "compile with one of -DTRANSFER_READ, -DTRANSFER_WRITE, -DTRANSFER_COPY"
+#define ADD_BY "red.global.add.u32"
+#endif
+
+__device__ __forceinline__ void add_to_tile(ADDRESS address, u32 addend) {
+#pragma unroll
+    for (u32 k = 0; k < ILP; ++k)
+        asm volatile(ADD_BY " [%0], %1;" ::"l"(address + k * ACCESS_STRIDE), "r"(addend) : "memory");
+}
+
+#else
+#error "compile with one of -DTRANSFER_READ, -DTRANSFER_WRITE, -DTRANSFER_COPY, -DTRANSFER_ADD"
 #endif

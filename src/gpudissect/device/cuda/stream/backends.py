@@ -78,7 +78,7 @@ def stream_code(stream: Stream) -> Code:
 
 def _tile_code(stream: Stream) -> Code:
     """Source and macros for a stream of tiles in global or shared memory."""
-    words = max(1, stream.width // 4) * (1 if stream.transfer is Transfer.WRITE else stream.ilp)
+    words = max(1, stream.width // 4) * (stream.ilp if stream.transfer in (Transfer.READ, Transfer.COPY) else 1)
     needed = words + _OTHER_REGISTERS
     threads = next(size for size in _BLOCK_SIZES if needed <= min(SM_REGISTERS // size, MAX_THREAD_REGISTERS))
     if stream.threads > threads:
@@ -94,8 +94,8 @@ def _tile_code(stream: Stream) -> Code:
 class GlobalStream(Backend):
     """Paths GLOBAL, GLOBAL_L2, READONLY, HOST, PEER: blocks take the tiles of a footprint one after the other.
 
-    What was read is summed up and compared. What the last run wrote or copied is read back; other words were there
-    before it.
+    What was read is summed up and compared. What the last run wrote, copied or added to is read back; other words were
+    there before it.
 
     A run that writes is timed until the L2 has the words: those that the L2 keeps are not in DRAM by then. But each run
     finds the L2 as full of unwritten words as it leaves it, and has to have those written first. Over a footprint of
@@ -118,14 +118,14 @@ class GlobalStream(Backend):
         self._source, self._target = base + regions[0], base + regions[-1]
         self._tiles = tiles
         self._sums: NDArray[np.uint64] | None = None
-        if stream.transfer is not Transfer.WRITE:
+        if stream.transfer in (Transfer.READ, Transfer.COPY):
             self.source = self._source, stream.footprint
         if stream.transfer is Transfer.READ:
             sums = _sums_of_tiles(tile // 4, tiles, stream.blocks_per_wave, salt(SOURCE_RUN))
             self._sums = np.tile(sums * np.uint64(stream.passes & _LOW_32) & np.uint64(_LOW_32), stream.waves)
 
     def spoil(self) -> None:
-        """WRITE and COPY."""
+        """WRITE, COPY and ADD."""
         if self._stream.transfer is not Transfer.READ:
             self._launch("write_words", self._target, _LOW_32, salt(_UNWRITTEN_RUN))
 
@@ -135,7 +135,7 @@ class GlobalStream(Backend):
         return [reports, self._source, self._target, self._tiles, stream.blocks_per_wave, stream.passes, salt(run)]
 
     def written_words(self, run: int) -> tuple[int, int, int, int] | None:
-        """WRITE and COPY: all of them."""
+        """WRITE, COPY and ADD: all of them."""
         stream = self._stream
         if stream.transfer is Transfer.READ:
             return None
@@ -143,6 +143,8 @@ class GlobalStream(Backend):
         if stream.transfer is Transfer.WRITE:  # all warps leave the same words, each pass the next ones
             mask = _lanes(stream.threads) * stream.width // 4 - 1
             start = salt(run) + stream.passes - 1 & _LOW_32
+        elif stream.transfer is Transfer.ADD:
+            start = salt(_UNWRITTEN_RUN) + stream.passes * salt(run) & _LOW_32
         return self._target, stream.footprint // 4, mask, start
 
     def is_wrong(self, outcomes: NDArray[Any], run: int) -> bool:

@@ -1,0 +1,80 @@
+"""Which caches hold lines of another GPU's memory, for `gpudissect links`.
+
+Each is seen by what it saves: a load repeated through the L1, or past it, takes less than the first one if a cache of
+this GPU holds its line. The first load takes less than one after everything else was loaded from that memory if the L2
+of the other GPU holds its line.
+"""
+
+from dataclasses import replace
+
+from gpudissect.estimate import Estimate, Status
+from gpudissect.measure.cache.plan_latency import latency_estimate
+from gpudissect.measure.infer_confidence import TIMED, UNTRIED
+from gpudissect.measure.infer_latency import Latency, lap_latency, median_over_sms
+from gpudissect.measure.links.infer_caching import Repeated, holding_caches
+from gpudissect.measure.links.link import CHAINS, nanoseconds
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, Study, found, without
+from gpudissect.units import KIB, MIB
+from gpudissect.workload import Chase, Path, PriorAccesses, Sequential, Shuffled, Timing
+
+LATENCIES = ("first_latency", "repeated_latency", "repeated_l1_latency", "evicted_latency")
+ATTRIBUTES = (*LATENCIES, "cached_in")
+LINKS, STRIDE = 64, 256  # 16 KiB, which every L1 holds
+OTHERS_START, OTHERS_STRIDE, DEFAULT_OTHERS = 64 * KIB, 128, 256 * MIB  # lines that displace those of the chain
+DISPLACING_L2_SIZES = 4  # whatever the replacement policy
+THREADS = 1024
+METHOD = f"median over {CHAINS} SMs of a lap of {LINKS} dependent loads, {STRIDE} bytes apart, after a flush"
+HOW = {
+    "first_latency": "first loads",
+    "repeated_latency": "repeated past the L1",
+    "repeated_l1_latency": "repeated through the L1",
+    "evicted_latency": "first loads, after loads of other lines of that memory",
+}
+
+
+def caching_plan(bench: Bench, known: Known) -> Plan:
+    """Latencies of loads that a cache may serve, ns, and which caches do."""
+    info = bench.info
+    peers = str(info.facts.get("peers", "")).split()
+    if not peers or not (info.limit(Path.PEER) and info.limit(Path.PEER_L1)):
+        reason = info.unsupported.get(Path.PEER, "this device states no GPUs whose memory it can access")
+        return Outcome(without(Status.NOT_SUPPORTED, "peer", reason, *ATTRIBUTES))
+    order = Shuffled(LINKS, STRIDE, bench.seed_for("peer caching"))
+    chase = Chase(
+        path=Path.PEER, order=order, timing=Timing.LAP, warmup=0, laps=2, flush=True, alone=True, peer=int(peers[0])
+    )
+    others = Sequential(_displacing_bytes(bench) // OTHERS_STRIDE, OTHERS_STRIDE, OTHERS_START)
+    displaced = replace(chase, laps=1, before=(PriorAccesses(path=Path.PEER, order=others, threads=THREADS),))
+    sms = bench.rng("peer caching", "sms").permutation(info.sm_count)
+    traces = yield [
+        replace(each, sm=int(sms[i % sms.size]))
+        for each in (chase, replace(chase, path=Path.PEER_L1), displaced)
+        for i in range(CHAINS)
+    ]
+    if not all(trace.context.clock_hz for trace in traces):
+        return Outcome(without(Status.NOT_FOUND, "peer", "the SM clock is not known", *ATTRIBUTES))
+    evidence = tuple(trace.workload for trace in traces)
+
+    def latency(which: int, lap: int) -> Latency:
+        chosen = traces[which * CHAINS : (which + 1) * CHAINS]
+        laps = ((lap_latency(each.cycles[lap : lap + 1], LINKS), each.context.clock_hz or 0.0) for each in chosen)
+        return median_over_sms([nanoseconds(cycles, clock) for cycles, clock in laps])
+
+    repeated = Repeated(latency(0, 0), latency(0, 1), latency(1, 1), latency(2, 0))
+    estimates: list[Estimate] = [
+        latency_estimate("peer", name, each, f"{METHOD}; {HOW[name]}", evidence, TIMED)
+        for name, each in zip(LATENCIES, repeated, strict=True)
+    ]
+    value = ", ".join(holding_caches(repeated)) or "no cache"
+    estimates.append(found("peer", "cached_in", value, None, None, UNTRIED, METHOD, evidence))
+    return Outcome(tuple(estimates))
+
+
+def _displacing_bytes(bench: Bench) -> int:
+    """Bytes that displace all else from the L2 of another GPU, taken to be as large as that of this one."""
+    l2 = bench.info.facts.get("l2_size")
+    wanted = DISPLACING_L2_SIZES * l2 if isinstance(l2, int) and l2 else DEFAULT_OTHERS
+    return min(wanted, bench.info.limit(Path.PEER) - OTHERS_START)
+
+
+EXPERIMENTS = (Experiment(Key("caching.peer"), caching_plan, ATTRIBUTES, study=Study.LINKS, element="peer"),)
