@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from gpudissect.study import Contents, save_files
 from gpudissect.survey.drive import Progress
 from gpudissect.survey.links import LinkValues, measure_links
 
+PAIRS = ("links.peer",)
+"""Experiments that suffice for a matrix of latency and bandwidth between GPUs."""
+
 
 def links(device: str | None = None, *, seed: int = 0, progress: Progress | None = None) -> LinkReport:
     """Measure the links from GPUs to the host and to each other, as ``gpudissect links`` does.
@@ -23,16 +27,23 @@ def links(device: str | None = None, *, seed: int = 0, progress: Progress | None
     ``progress(done, total, what)``. A KeyboardInterrupt ends it with the links that were measured. Raises `UsageError`,
     `DeviceError`.
     """
+    return measure(kinds.choose(device or "cuda:all").specs, seed, progress)
+
+
+def measure(
+    specs: Sequence[str], seed: int, progress: Progress | None, names: Collection[str] | None = None
+) -> LinkReport:
+    """The links of some GPUs, see `links`; with `names` only by these experiments."""
     infos: list[DeviceInfo] = []
     values: list[LinkValues] = []
     failures: list[str] = []
     interrupted = False
-    for spec in kinds.choose(device or "cuda:all").specs:
+    for spec in specs:
         try:
             with ExitStack() as stack:  # one at a time: each may lock a share of the host's free memory
                 with interruptible():
                     one = stack.enter_context(kinds.open_device(spec))
-                found = measure_links(one, seed, progress)
+                found = measure_links(one, seed, progress, names)
                 infos.append(one.info)
         except KeyboardInterrupt:
             interrupted = True

@@ -92,6 +92,11 @@ class Request:
                     raise UsageError(f"{name} is True or False, got {value!r:.40}")
                 object.__setattr__(self, name, bool(value))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is of the whole memory hierarchy, as far as the request tells."""
+        return not (self.hiding or self.elements or self.quick or self.methods or self.profile)
+
     def options(self, recorded: Mapping[str, Any]) -> Options:
         """Requested options, else those of a recording, else the defaults. Raises `RecordingError` or `UsageError`."""
         if self.seed is not None and recorded.get("seed", self.seed) != self.seed:

@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
+import gpudissect as gd
+from gpudissect import link_study
+from gpudissect.cli import every_gpu
 from gpudissect.cli.every_gpu import Job, run_at_once
 from gpudissect.device import kinds
 from gpudissect.device.recording.device import RecordedGpu
+from gpudissect.errors import DeviceError
 from gpudissect.results.files import load
+from gpudissect.results.links import LinkReport
 from gpudissect.study import Request
+from gpudissect.survey.links import LinkValues
 
 ALL = ("discover", "-d", "cuda:all", "--only", "timer", "-o", "r.json")
 
@@ -70,3 +76,42 @@ def test_a_process_that_is_lost_costs_no_other_result(gpus):
     results, errors = run_at_once(jobs(*gpus), progress, set())
     assert len(results) == len(errors) == 1 and "its process ended with code -9" in str(errors[0])
     assert results[0].device.spec not in str(errors[0])
+
+
+@pytest.fixture
+def surveyed(gpus, monkeypatch):
+    """Both GPUs as surveyed at once, and the link from the first to the second; `surveyed` lists what links ran."""
+    asked = []
+
+    def measure(specs, seed, progress, names):
+        asked.append((list(specs), tuple(names)))
+        link = LinkValues("sim:gtx980", "cuda:1", {"read_bandwidth": (3.7e11, 3.6e11, 3.8e11)}, {})
+        return LinkReport((), (link,))
+
+    results = [gd.discover(spec, only="timer") for spec in gpus]
+    monkeypatch.setattr(every_gpu, "run_at_once", lambda jobs, progress, held: (results, []))
+    monkeypatch.setattr(link_study, "measure", measure)
+    return asked
+
+
+def test_a_whole_survey_of_all_includes_the_links_between_them(gpus, surveyed, gpudissect):
+    code, out, _ = gpudissect("discover", "-d", "cuda:all", "-o", "r.json", "--html", "r.html")
+    assert code == 0 and surveyed == [(gpus, link_study.PAIRS)]
+    assert "Loads, GB/s" in out and "370" in out.splitlines()[-1]
+    assert json.loads(Path("r.links.json").read_text())["links"][0]["read_bandwidth"]["value"] == 3.7e11
+    assert "Loads, GB/s" in Path("r.links.html").read_text()
+
+
+@pytest.mark.parametrize("part", [("--quick",), ("--only", "l1"), ("--profile", "health"), ("--method", "wong")])
+def test_a_part_of_a_survey_does_not(surveyed, gpudissect, part):
+    assert gpudissect("discover", "-d", "cuda:all", *part)[0] == 0 and not surveyed
+
+
+def test_links_that_fail_cost_no_result(gpus, surveyed, gpudissect, monkeypatch):
+    def broken(*_):
+        raise DeviceError("GPU 1 fell off the bus")
+
+    monkeypatch.setattr(link_study, "measure", broken)
+    code, out, err = gpudissect("discover", "-d", "cuda:all", "--json")
+    assert code == 4 and "fell off the bus" in err
+    assert [result["device"]["spec"] for result in json.loads(out)] == gpus

@@ -23,9 +23,13 @@ from gpudissect.cli.options import (
     TracesOption,
 )
 from gpudissect.cli.results import print_results
-from gpudissect.errors import UsageError
+from gpudissect.errors import GpudissectError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpudissect.cli.console import Progress
+    from gpudissect.results.links import LinkReport
     from gpudissect.study import Request
 
 ALL_GPUS = "cuda:all"
@@ -107,7 +111,7 @@ def discover(
     """Measure the whole memory hierarchy of a GPU.
 
     With cuda:all, all GPUs are measured at once: FILE.json becomes FILE.cuda0.json, FILE.cuda1.json, ... and DIR gets a
-    folder for each GPU.
+    folder for each GPU. A whole survey then measures the links between them, one pair after the other: FILE.links.json.
     Ctrl-C keeps what was measured. Exit codes: 0 done, 4 done in part, 130 interrupted.
     """
     from gpudissect.study import Request, check_elements, check_methods
@@ -146,6 +150,8 @@ def run_and_finish(
     from gpudissect.device.kinds import choose
     from gpudissect.interrupts import PATIENCE_S, uninterrupted
     from gpudissect.study import check_outputs
+    from gpudissect.views.terminal.layout import console
+    from gpudissect.views.terminal.links import print_links
 
     check_outputs(*outputs, spec=device, record=record, card=card)
     choice = choose(device)
@@ -163,18 +169,38 @@ def run_and_finish(
         Job(spec, spec.replace(":", "") if several else "", request, record, (*outputs, card), kept_bytes)
         for spec in choice.specs
     ]
+    report: LinkReport | None = None
     with uninterrupted() as held:
         with progress_on_stderr() as progress:
             if several:
                 results, errors = run_at_once(jobs, progress, held)
+                if request.is_whole and len(results) > 1 and not held:
+                    report, more = _measure_pairs([job.spec for job in jobs], outputs[:2], progress)
+                    errors += more
             else:
                 result, errors = jobs[0].run(progress)
                 results = [result]
         with uninterrupted(PATIENCE_S):
             print_results(results, as_json=as_json, as_list=several, everything=everything, details=details)
+            if report is not None and not as_json:
+                print_links(console(sys.stdout), report)
             if results and outputs[0] is None and record is None and not as_json:
                 print_note("result not saved; add -o FILE.json to keep it")
         return finish(results, errors)
+
+
+def _measure_pairs(
+    specs: Sequence[str], outputs: Sequence[Path | None], progress: Progress
+) -> tuple[LinkReport | None, list[GpudissectError]]:
+    """The links between GPUs, written beside the `outputs`: the results and the pages; what failed."""
+    from gpudissect.link_study import PAIRS, measure, save_links
+
+    try:
+        report = measure(specs, 0, progress, PAIRS)
+    except GpudissectError as error:
+        return None, [error]
+    output, html = (path and path.with_name(f"{path.stem}.links{path.suffix}") for path in outputs)
+    return report, [*map(GpudissectError, report.failures), *save_links(report, output, html)]
 
 
 def hide(

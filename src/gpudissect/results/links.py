@@ -58,8 +58,9 @@ class LinkReport:
     @property
     def targets(self) -> list[str]:
         """Whose memory was accessed: ``host``, then GPUs by number."""
-        gpus = {link.target for link in self.links} - {HOST, OTHER_GPUS}
-        return [HOST, *sorted(gpus, key=lambda name: int(name.rpartition(":")[2]))]
+        targets = {link.target for link in self.links}
+        gpus = sorted(targets - {HOST, OTHER_GPUS}, key=lambda name: int(name.rpartition(":")[2]))
+        return [HOST, *gpus] if HOST in targets else gpus
 
     @property
     def matrices(self) -> dict[str, Shown]:

@@ -1,6 +1,6 @@
 """The links of one GPU: to the host, and to every other GPU whose memory it can access."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -45,19 +45,26 @@ class Links:
     interrupted: bool = False
 
 
-def measure_links(device: Device, seed: int = 0, progress: Progress | None = None) -> Links:
-    """Measure the links of a device, each in a survey of its own: a failure on one link does not affect the others."""
+def measure_links(
+    device: Device, seed: int = 0, progress: Progress | None = None, names: Collection[str] | None = None
+) -> Links:
+    """Measure the links of a device, each in a survey of its own: a failure on one link does not affect the others.
+
+    `names`: only these experiments, and no links that none of them measures; None for all.
+    """
     peers = str(device.info.facts.get("peers", "")).split()
     others: dict[str, Device] = {f"cuda:{peer}": Described(device, partial(_with_peer, peer)) for peer in peers}
     targets: dict[str, Device] = {HOST: device} | (others or {OTHER_GPUS: device})
     registered, links = experiments(Study.LINKS), Links()
+    chosen = [each for each in registered.values() if names is None or each.name in names]
     for number, (name, one) in enumerate(targets.items()):
 
         def report(done: int, total: int, what: str, number: int = number) -> None:
             if progress is not None:
                 progress(number, len(targets), what)
 
-        requested = [each for each in registered.values() if each.element == (HOST if name == HOST else PEER)]
+        if not (requested := [each for each in chosen if each.element == (HOST if name == HOST else PEER)]):
+            continue
         survey = run_experiments(one, requested, registered, seed=seed, progress=report)
         links.values.append(_values(device.info.spec, name, survey.findings))
         links.failures += [replace(each, experiment=f"{each.experiment} to {name}") for each in survey.failures]
