@@ -245,12 +245,11 @@ def run_study(
     `UsageError` for a folder that cannot be written.
     """
     error: UsageError | None = None
-    is_compiled: Callable[[], bool] | None = None
     with uninterrupted(), ExitStack() as stack:
         with interruptible():
             device = opened = stack.enter_context(open_in_process(spec, seed=request.seed or 0))
             if spec.startswith("cuda") and not request.hiding:
-                is_compiled = _prepare()  # while the device opens
+                _prepare()  # while the device opens
             info = device.info
         reading = Thread(target=_read_reference, args=(request, info))  # while the first batches run
         with suppress(RuntimeError):  # no more threads possible: it is read at the end
@@ -277,7 +276,6 @@ def run_study(
             precision=options.precision,
             progress=progress,
             profile=options.profile,
-            can_simulate=is_compiled if is_compiled and record is None else lambda: True,  # a recording never waits
         )
         info = device.info
         closing = Thread(target=opened.close)  # freeing GPU memory is slow: do it while the result is built
@@ -299,13 +297,12 @@ def _read_reference(request: Request, info: DeviceInfo) -> None:
         request.reference(info)
 
 
-def _prepare() -> Callable[[], bool]:
-    """Load what the survey of a GPU needs later; the result says whether its cache simulator is not being compiled."""
+def _prepare() -> None:
+    """Load what the survey of a GPU needs later, and compile its cache simulator in another process."""
     from gpudissect.device.simulated import precompile
 
     catalogue.prepare()
     precompile.start_caches_if_missing()
-    return lambda: not precompile.is_compiling()
 
 
 def check_elements(elements: Sequence[str] | None) -> tuple[str, ...] | None:

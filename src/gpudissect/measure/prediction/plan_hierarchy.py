@@ -276,7 +276,6 @@ EXPERIMENTS = (
         element="hierarchy",
         revises=tuple(f"{tlb}.replacement_policy" for tlb in TLBS),
         needs=BEHIND_L1,
-        simulates=True,
     ),
     *(
         Experiment(
@@ -289,7 +288,6 @@ EXPERIMENTS = (
                 *(key for element in elements for key in cache_keys(element)),
                 *BEHIND_L1,
             ),
-            simulates=True,
         )
         for path, elements in {Path.GLOBAL_L2: (), **CACHES_ON_PATH}.items()
     ),
