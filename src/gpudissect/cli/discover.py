@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
@@ -173,9 +175,12 @@ def run_and_finish(
     with uninterrupted() as held:
         with progress_on_stderr() as progress:
             if several:
+                has_pairs = request.is_whole and len(jobs) > 1
+                if has_pairs:  # what their measurement needs is imported while this process is idle
+                    Thread(target=_import_pairs, daemon=True).start()
                 results, errors = run_at_once(jobs, progress, held)
-                if request.is_whole and len(results) > 1 and not held:
-                    report, more = _measure_pairs([job.spec for job in jobs], outputs[:2], progress)
+                if has_pairs and len(results) > 1 and not held:
+                    report, more = _measure_pairs([each.device.spec for each in results], outputs[:2], progress)
                     errors += more
             else:
                 result, errors = jobs[0].run(progress)
@@ -187,6 +192,12 @@ def run_and_finish(
             if results and outputs[0] is None and record is None and not as_json:
                 print_note("result not saved; add -o FILE.json to keep it")
         return finish(results, errors)
+
+
+def _import_pairs() -> None:
+    with suppress(ImportError):  # it is reported where they are used
+        from gpudissect import link_study  # noqa: F401
+        from gpudissect.device.cuda import gpu  # noqa: F401
 
 
 def _measure_pairs(
