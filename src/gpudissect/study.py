@@ -245,11 +245,12 @@ def run_study(
     `UsageError` for a folder that cannot be written.
     """
     error: UsageError | None = None
+    is_compiled: Callable[[], bool] | None = None
     with uninterrupted(), ExitStack() as stack:
         with interruptible():
             device = opened = stack.enter_context(open_in_process(spec, seed=request.seed or 0))
             if spec.startswith("cuda") and not request.hiding:
-                _prepare()  # while the device opens
+                is_compiled = _prepare()  # while the device opens
             info = device.info
         reading = Thread(target=_read_reference, args=(request, info))  # while the first batches run
         with suppress(RuntimeError):  # no more threads possible: it is read at the end
@@ -276,6 +277,7 @@ def run_study(
             precision=options.precision,
             progress=progress,
             profile=options.profile,
+            can_simulate=is_compiled if is_compiled and record is None else lambda: True,  # a recording never waits
         )
         info = device.info
         closing = Thread(target=opened.close)  # freeing GPU memory is slow: do it while the result is built
@@ -297,12 +299,13 @@ def _read_reference(request: Request, info: DeviceInfo) -> None:
         request.reference(info)
 
 
-def _prepare() -> None:
-    """Load what the survey of a GPU needs later, and compile its cache simulator in another process."""
+def _prepare() -> Callable[[], bool]:
+    """Load what the survey of a GPU needs later; the result says whether its cache simulator is not being compiled."""
     from gpudissect.device.simulated import precompile
 
     catalogue.prepare()
     precompile.start_caches_if_missing()
+    return lambda: not precompile.is_compiling()
 
 
 def check_elements(elements: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -51,7 +51,7 @@ class FakeSurvey:
         self.stop_at: int | None = None
         self.options: dict[str, object] = {}
 
-    def __call__(self, device, study, *, progress, **options) -> Survey:
+    def __call__(self, device, study, *, progress, can_simulate, **options) -> Survey:
         self.options, seed = options | {"compare_methods": study is Study.COMPARE_METHODS}, options["seed"]
         findings, failures = [], []
         for step, element in enumerate(("l1", "l2", "dram")):

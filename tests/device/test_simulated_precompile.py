@@ -41,7 +41,7 @@ def test_a_process_compiles_missing_loops_once(monkeypatch, start, code, missing
     monkeypatch.setattr(subprocess, "Popen", popen)
     start()
     start()
-    assert started == [code] * missing
+    assert started == [code] * missing and precompile.is_compiling() == missing
 
 
 def test_a_simulated_gpu_prepares_the_loop_of_sms(monkeypatch):

@@ -109,6 +109,26 @@ def test_what_changes_the_clock_runs_last_and_its_clock_is_no_condition():
     assert [context.clock_hz for context in driver.contexts] == [1e9, 1e9, None]
 
 
+@pytest.mark.parametrize(("compiled", "order"), [(True, ["a", "b"]), (False, ["b", "a"])])
+def test_what_simulates_waits_for_others_while_the_simulator_is_compiled(compiled, order):
+    simulating, other = asking(Key("test.a"), 1, simulates=True), asking(Key("test.b"), 1)
+    last = asking(Key("test.c"), 1, last=True)
+    device = Logging()
+    driver = Drive(Deferred(device.run), Bench(INFO), {each.name: each for each in (simulating, other, last)}, print)
+    driver.can_simulate = lambda: compiled
+    driver.run()
+    assert [name for batch in device.batches for name in batch] == [f"test.{each}" for each in (*order, "c")]
+
+
+def test_what_simulates_starts_once_the_simulator_is_compiled():
+    simulating, other = asking(Key("test.a"), 1, simulates=True), asking(Key("test.b"), 3)
+    device = Logging()
+    driver = Drive(Deferred(device.run), Bench(INFO), {each.name: each for each in (simulating, other)}, print)
+    driver.can_simulate = lambda: bool(device.batches)
+    driver.run()
+    assert [name for batch in device.batches for name in batch].index("test.a") < 3
+
+
 def test_what_begins_the_longest_chain_starts_first():
     alone, first = asking(Key("test.alone"), 1), asking(Key("test.first"), 1)
     second = asking(Key("test.second"), 1, needs=(first.key,))

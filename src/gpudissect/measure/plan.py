@@ -145,6 +145,7 @@ class Experiment:
         changes_clock: whether it loads the whole GPU so that the SM clock changes: it starts when all others ended, and
             its clock is not among the conditions of the survey.
         last: whether it starts when all others ended, as with `changes_clock`.
+        simulates: whether it runs the cache simulator: while that is being compiled, others start first.
         study: the study that it belongs to.
         element: the element that it is about; by default the second part of its name.
 
@@ -159,6 +160,7 @@ class Experiment:
     after_interrupt: bool = False
     changes_clock: bool = False
     last: bool = False
+    simulates: bool = False
     study: Study = Study.DISCOVER
     element: str = ""
 

@@ -57,8 +57,9 @@ class Drive:
     """The state of some experiments on a device.
 
     Of those that can start, up to `MAX_RUNNING` at a time, the one that begins the longest chain of others goes first
-    (list scheduling by critical path: Graham 1969). Scheduling depends on the traces and on the order of the answers: a
-    recording, which answers in the order in which it was made, replays exactly.
+    (list scheduling by critical path: Graham 1969). Scheduling depends on the traces, on the order of the answers, and
+    on `can_simulate`: a recording, which answers in the order in which it was made and is made without the latter,
+    replays exactly.
 
     Attributes:
         queue: the batch queue of the device.
@@ -68,6 +69,7 @@ class Drive:
         failures: experiments that failed themselves, not for want of another.
         running: experiments with a batch in flight, by its number, in the order of submission.
         check_limits: called before traces are awaited; what it raises ends the run.
+        can_simulate: whether the cache simulator is not being compiled now.
 
     """
 
@@ -83,9 +85,11 @@ class Drive:
     contexts: list[Context] = field(default_factory=list)
     skipped: set[str] = field(default_factory=set)
     check_limits: Callable[[], None] = lambda: None
+    can_simulate: Callable[[], bool] = lambda: True
 
     def __post_init__(self) -> None:
         self._ranks = _ranks(self.experiments)
+        self._held = False  # whether experiments wait until the cache simulator is compiled
         self._max_running = len(self.experiments) if self.bench.quick else MAX_RUNNING
         if not self.bench.quick:
             return
@@ -100,7 +104,7 @@ class Drive:
         while waiting or self.running:
             with interruptible():  # for each batch: a compiler may lose the exception of a signal
                 # An experiment may end at its start, without a batch. Those that need it can then start, too.
-                while ended_count < len(self._ended()) or not self.running:
+                while ended_count < len(self._ended()) or not self.running or (self._held and self.can_simulate()):
                     ended_count = len(self._ended())
                     for name in self._startable(waiting):
                         if len(self.running) == self._max_running:
@@ -111,12 +115,18 @@ class Drive:
                 self._collect()
 
     def _startable(self, waiting: Mapping[str, Experiment]) -> list[str]:
-        """Those whose needs are known; those that change the clock or come last wait until no other is left."""
+        """Those whose needs are known, without those that must wait for others.
+
+        Those that change the clock or come last wait until no other is left, and those that run the cache simulator,
+        while that is being compiled, until no other can start and none runs.
+        """
         ended = self._ended()
         known = [name for name, each in waiting.items() if all(need.name in ended for need in each.needs)]
         known.sort(key=lambda name: -self._ranks[name])
         others = [name for name in known if not (waiting[name].changes_clock or waiting[name].last)]
-        return others if others or self.running else known
+        first = [name for name in others if not waiting[name].simulates or self.can_simulate()]
+        self._held = len(first) < len(others)
+        return first if first or self.running else others or known
 
     def conclude(self) -> None:
         """After an interrupt: end the running experiments with the traces they have, then those that follow from it."""

@@ -1,7 +1,7 @@
 """A survey: it selects the experiments, runs them, and collects the conditions and the findings."""
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TypeVar
@@ -112,10 +112,12 @@ def run_survey(
     precision: float | None = None,
     progress: Progress | None = None,
     profile: str | None = None,
+    can_simulate: Callable[[], bool] = lambda: True,
 ) -> Survey:
     """Run every experiment of a study that `elements` need (all when None); with `methods`, only these older methods.
 
-    With a `profile` of `PROFILES` only its experiments run, within its limits.
+    With a `profile` of `PROFILES` only its experiments run, within its limits. While `can_simulate` is false,
+    experiments that run the cache simulator wait for others.
     With `quick` the experiments that take longest are left out, and those that need them. `precision` is the requested
     width of brackets in percent, see `measure.sampling`. `progress(done, total, names)` is
     called as experiments start and end. A KeyboardInterrupt ends the survey with what was measured; a failed experiment
@@ -143,6 +145,7 @@ def run_survey(
         precision=precision,
         progress=progress,
         profile=profile,
+        can_simulate=can_simulate,
     )
 
 
@@ -156,10 +159,12 @@ def run_experiments(
     precision: float | None = None,
     progress: Progress | None = None,
     profile: str | None = None,
+    can_simulate: Callable[[], bool] = lambda: True,
 ) -> Survey:
     """Run experiments and those of `registered` that they need; see `run_survey`."""
     bench = Bench(device.info, seed, quick, precision)
     drive = Drive(device.queue(), bench, _with_needs(requested, registered), progress or (lambda *_: None))
+    drive.can_simulate = can_simulate
     start = time.perf_counter()
     if profile is not None:
         limits = PROFILES[profile]

@@ -37,6 +37,11 @@ def start_caches_if_missing() -> None:
     _start(CACHES, walk)
 
 
+def is_compiling() -> bool:
+    """Whether a process that was started here still compiles."""
+    return any(process.poll() is None for process in _processes.values())
+
+
 def _start(code: str, function: Callable[..., Any]) -> None:
     """Start a process that compiles this function and others, once, if it is not stored yet."""
     from gpudissect.simulation.cache import compiled

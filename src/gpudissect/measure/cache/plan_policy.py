@@ -387,7 +387,9 @@ def _long_runs_of(element: str) -> Key[None]:
 
 
 EXPERIMENTS = (
-    *for_each_cache(replacement_of, policy_plan, levels_of, structure_of, capacity_of, emits=ATTRIBUTES),
+    *for_each_cache(
+        replacement_of, policy_plan, levels_of, structure_of, capacity_of, emits=ATTRIBUTES, simulates=True
+    ),
     *for_each_cache(
         _long_runs_of, long_runs_plan, levels_of, structure_of, replacement_of, revises="replacement_policy"
     ),

@@ -95,6 +95,7 @@ EXPERIMENTS = tuple(
         partial(prediction_plan, element),
         revises=(f"{element}.replacement_policy",),
         needs=(levels_of(element), structure_of(element), replacement_of(element)),
+        simulates=True,
     )
     for element in CACHES
 )

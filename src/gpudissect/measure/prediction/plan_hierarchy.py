@@ -276,6 +276,7 @@ EXPERIMENTS = (
         element="hierarchy",
         revises=tuple(f"{tlb}.replacement_policy" for tlb in TLBS),
         needs=BEHIND_L1,
+        simulates=True,
     ),
     *(
         Experiment(
@@ -288,6 +289,7 @@ EXPERIMENTS = (
                 *(key for element in elements for key in cache_keys(element)),
                 *BEHIND_L1,
             ),
+            simulates=True,
         )
         for path, elements in {Path.GLOBAL_L2: (), **CACHES_ON_PATH}.items()
     ),

@@ -189,6 +189,7 @@ EXPERIMENTS = tuple(
         partial(tlb_policy_plan, tlb),
         (ATTRIBUTE,),
         (tlb_of(tlb), tlb_sets_of(tlb), *last),
+        simulates=True,
     )
     for number, tlb in enumerate(TLBS)
     for last in [map(tlb_caches_to, TLBS[:number][-1:])]
