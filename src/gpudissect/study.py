@@ -94,7 +94,7 @@ class Request:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is of the whole memory hierarchy, as far as the request tells."""
+        """Whether it selects no part of the memory hierarchy; a recording may."""
         return not (self.hiding or self.elements or self.quick or self.methods or self.profile)
 
     def options(self, recorded: Mapping[str, Any]) -> Options:

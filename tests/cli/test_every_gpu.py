@@ -81,17 +81,17 @@ def test_a_process_that_is_lost_costs_no_other_result(gpus):
 @pytest.fixture
 def surveyed(gpus, monkeypatch):
     """Both GPUs as surveyed at once, and the link from the first to the second; `surveyed` lists what links ran."""
-    asked = []
+    measured_links = []
 
     def measure(specs, seed, progress, names):
-        asked.append((list(specs), tuple(names)))
+        measured_links.append((list(specs), tuple(names)))
         link = LinkValues("sim:gtx980", "cuda:1", {"read_bandwidth": (3.7e11, 3.6e11, 3.8e11)}, {})
         return LinkReport((), (link,))
 
     results = [gd.discover(spec, only="timer") for spec in gpus]
     monkeypatch.setattr(every_gpu, "run_at_once", lambda jobs, progress, held: (results, []))
     monkeypatch.setattr(link_study, "measure", measure)
-    return asked
+    return measured_links
 
 
 def test_a_whole_survey_of_all_includes_the_links_between_them(gpus, surveyed, gpudissect):

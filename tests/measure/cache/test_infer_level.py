@@ -95,7 +95,7 @@ def test_translations_and_delays_are_no_level_in_between():
 
 
 def test_accesses_of_other_sms_lie_on_a_plateau_as_its_own_samples_do():
-    """Near and far memory are further apart than a plateau is wide: none of both is left out."""
+    """Lines at home in the near and in the far partition differ by more than a plateau is wide: none is left out."""
     near, far = np.full(400, 540), np.full(600, 1000)
     both = plateau_of([(4096, 256)], [np.concatenate([near, far])])
     assert both.of(np.array([520, 540, 1000])).tolist() == [520, 540, 1000]

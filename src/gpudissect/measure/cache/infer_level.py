@@ -43,7 +43,8 @@ class Plateau:
     def of(self, cycles: Array) -> Array:
         """Those of the accesses to a chain of this plateau that lie on it.
 
-        Where samples further from the median were kept, so are these: near and far memory differ by more, for example.
+        Where samples further from the median were kept, so are these: lines at home in the near and in the far partition
+        of an L2 differ by more, for example.
         """
         reach = max(MAX_PLATEAU_DEVIATION * self.median, MIN_STEP_CYCLES)
         fastest = self.median - reach if self.samples.min() >= self.median - reach else -np.inf

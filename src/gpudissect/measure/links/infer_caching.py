@@ -20,7 +20,7 @@ class Repeated(NamedTuple):
 def holding_caches(latencies: Repeated) -> list[str]:
     """The caches that hold the lines, nearest first.
 
-    The latency through the L1 tells of the L1 only if it is shorter than past it, too.
+    A short latency through the L1 shows that the L1 holds the lines only if the latency past it is longer.
     """
     first, past_l1, through_l1, displaced = latencies
     caches = []
