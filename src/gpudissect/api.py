@@ -72,7 +72,7 @@ def discover(
         traces: a file for all traces as one table, .csv or .parquet; findings name theirs as evidence.
         card: a file for one picture of the GPU, .svg or .png.
         host: whether the result and the recording name the host.
-        precision: width of the brackets of latencies, percent of the value: they are measured from more SMs.
+        precision: requested max width of latency brackets, percent of the value; more SMs are sampled to reach it.
         profile: "health" for what a check between jobs needs.
         progress: called as ``progress(done, total, what)`` while experiments finish and start.
 

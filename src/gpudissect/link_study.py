@@ -16,8 +16,8 @@ from gpudissect.study import Contents, save_files
 from gpudissect.survey.drive import Progress
 from gpudissect.survey.links import LinkValues, measure_links
 
-PAIRS = ("links.peer",)
-"""Experiments that suffice for a matrix of latency and bandwidth between GPUs."""
+PAIRS = ("links.peer", "additions.peer")
+"""Experiments of `links_between`."""
 
 
 def links(device: str | None = None, *, seed: int = 0, progress: Progress | None = None) -> LinkReport:
@@ -27,13 +27,21 @@ def links(device: str | None = None, *, seed: int = 0, progress: Progress | None
     ``progress(done, total, what)``. A KeyboardInterrupt ends it with the links that were measured. Raises `UsageError`,
     `DeviceError`.
     """
-    return measure(kinds.choose(device or "cuda:all").specs, seed, progress)
+    return _measure(kinds.choose(device or "cuda:all").specs, seed, progress)
 
 
-def measure(
-    specs: Sequence[str], seed: int, progress: Progress | None, names: Collection[str] | None = None
+def links_between(specs: Sequence[str], seed: int, progress: Progress) -> LinkReport:
+    """Latency, bandwidth and additions over the links between these GPUs; raises as `links`."""
+    return _measure(specs, seed, progress, PAIRS, specs)
+
+
+def _measure(
+    specs: Sequence[str],
+    seed: int,
+    progress: Progress | None,
+    names: Collection[str] | None = None,
+    among: Collection[str] | None = None,
 ) -> LinkReport:
-    """The links of some GPUs, see `links`; with `names` only by these experiments."""
     infos: list[DeviceInfo] = []
     values: list[LinkValues] = []
     failures: list[str] = []
@@ -43,7 +51,7 @@ def measure(
             with ExitStack() as stack:  # one at a time: each may lock a share of the host's free memory
                 with interruptible():
                     one = stack.enter_context(kinds.open_device(spec))
-                found = measure_links(one, seed, progress, names)
+                found = measure_links(one, seed, progress, names, among)
                 infos.append(one.info)
         except KeyboardInterrupt:
             interrupted = True

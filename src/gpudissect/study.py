@@ -60,7 +60,7 @@ class Request:
         compare_methods: whether older methods read the same caches.
         methods: older methods to run alone; see `check_methods`.
         host: whether the result and the recording name the host.
-        precision: requested width of the brackets of latencies, percent of the value.
+        precision: requested max width of latency brackets, percent of the value.
         profile: only the experiments of this profile, see `survey.profiles`; it excludes the other selections.
 
     """
@@ -94,15 +94,15 @@ class Request:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it selects no part of the memory hierarchy; a recording may."""
+        """Whether no option restricts the survey to a part. A recording may still hold only a part."""
         return not (self.hiding or self.elements or self.quick or self.methods or self.profile)
 
     def options(self, recorded: Mapping[str, Any]) -> Options:
         """Requested options, else those of a recording, else the defaults. Raises `RecordingError` or `UsageError`."""
         if self.seed is not None and recorded.get("seed", self.seed) != self.seed:
-            raise RecordingError(f"it was recorded with --seed {recorded['seed']}; leave --seed away")
+            raise RecordingError(f"it was recorded with --seed {recorded['seed']}; leave out --seed")
         if recorded and self.precision not in (None, recorded.get("precision")):
-            raise RecordingError("it was recorded with another --precision, or without one; leave --precision away")
+            raise RecordingError("it was recorded with another --precision, or without one; leave out --precision")
         requested = {name: getattr(self, name) for name in Options.model_fields if getattr(self, name) is not None}
         elements = recorded.get("elements")
         if self.profile is not None:  # of whatever was recorded

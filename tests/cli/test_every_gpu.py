@@ -80,29 +80,31 @@ def test_a_process_that_is_lost_costs_no_other_result(gpus):
 
 @pytest.fixture
 def surveyed(gpus, monkeypatch):
-    """Both GPUs as surveyed at once, and the link from the first to the second; `surveyed` lists what links ran."""
+    """Both GPUs as surveyed at once, and the link from the first to the second. Lists the calls that measure links."""
     measured_links = []
 
-    def measure(specs, seed, progress, names):
-        measured_links.append((list(specs), tuple(names)))
+    def measure(specs, seed, progress):
+        measured_links.append((list(specs), seed))
         link = LinkValues("sim:gtx980", "cuda:1", {"read_bandwidth": (3.7e11, 3.6e11, 3.8e11)}, {})
         return LinkReport((), (link,))
 
     results = [gd.discover(spec, only="timer") for spec in gpus]
     monkeypatch.setattr(every_gpu, "run_at_once", lambda jobs, progress, held: (results, []))
-    monkeypatch.setattr(link_study, "measure", measure)
+    monkeypatch.setattr(link_study, "links_between", measure)
     return measured_links
 
 
 def test_a_whole_survey_of_all_includes_the_links_between_them(gpus, surveyed, gpudissect):
     code, out, _ = gpudissect("discover", "-d", "cuda:all", "-o", "r.json", "--html", "r.html")
-    assert code == 0 and surveyed == [(gpus, link_study.PAIRS)]
+    assert code == 0 and surveyed == [(gpus, 0)]
     assert "Loads, GB/s" in out and "370" in out.splitlines()[-1]
     assert json.loads(Path("r.links.json").read_text())["links"][0]["read_bandwidth"]["value"] == 3.7e11
     assert "Loads, GB/s" in Path("r.links.html").read_text()
 
 
-@pytest.mark.parametrize("part", [("--quick",), ("--only", "l1"), ("--profile", "health"), ("--method", "wong")])
+@pytest.mark.parametrize(
+    "part", [("--quick",), ("--only", "l1"), ("--profile", "health"), ("--method", "wong"), ("--json",)]
+)
 def test_a_part_of_a_survey_does_not(surveyed, gpudissect, part):
     assert gpudissect("discover", "-d", "cuda:all", *part)[0] == 0 and not surveyed
 
@@ -111,7 +113,15 @@ def test_links_that_fail_cost_no_result(gpus, surveyed, gpudissect, monkeypatch)
     def broken(*_):
         raise DeviceError("GPU 1 fell off the bus")
 
-    monkeypatch.setattr(link_study, "measure", broken)
-    code, out, err = gpudissect("discover", "-d", "cuda:all", "--json")
+    monkeypatch.setattr(link_study, "links_between", broken)
+    code, out, err = gpudissect("discover", "-d", "cuda:all", "--json", "-o", "r.json")
     assert code == 4 and "fell off the bus" in err
     assert [result["device"]["spec"] for result in json.loads(out)] == gpus
+
+
+def test_gpus_without_links_between_them_get_no_file_of_links(gpus, surveyed, gpudissect, monkeypatch):
+    link = LinkValues("sim:gtx980", "other GPUs", {}, {"read_bandwidth": "no other GPU"})
+    monkeypatch.setattr(link_study, "links_between", lambda *_: LinkReport((), (link,)))
+    for _ in range(2):
+        code, out, err = gpudissect("discover", "-d", "cuda:all", "-o", "r.json")
+        assert (code, err) == (0, "") and "no other GPU" in out and not Path("r.links.json").exists()

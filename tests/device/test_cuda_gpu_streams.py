@@ -159,6 +159,8 @@ def test_copies_that_do_not_fit_leave_the_device_usable(hopper):
 
 @pytest.mark.parametrize(("threads", "ilp", "tiles", "blocks"), SHAPES)
 def test_additions_all_arrive(gpu, threads, ilp, tiles, blocks):
-    added = stream(Path.GLOBAL_L2, Transfer.ADD, threads * ilp * 4 * tiles, blocks, threads, ilp=ilp, passes=3, runs=2)
+    """Blocks of several waves add to the same words."""
+    shape = {"ilp": ilp, "passes": 3, "runs": 2, "waves": 5}
+    added = stream(Path.GLOBAL_L2, Transfer.ADD, threads * ilp * 4 * tiles, 5 * blocks, threads, **shape)
     (trace,) = gpu.run([added])
     assert trace.bytes.tolist() == [added.moved] * 2 and (trace.nanoseconds > 0).all()

@@ -25,7 +25,7 @@ def bracket(width):
 
 
 def taken(precision, first, most, width_of):
-    """Samples numbered from 0, where a bracket of n samples is `width_of(n)` percent wide; the size of each round."""
+    """Numbers of the samples taken and sizes of the rounds; a bracket of n samples is `width_of(n)` percent wide."""
     rounds = []
 
     def sample(numbers):

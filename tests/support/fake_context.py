@@ -117,6 +117,8 @@ class FakeContext:
     def peers(self):
         return (1,)
 
+    atomic_peers = peers
+
     activate = free = free_host = wait = wait_for = wait_until_cleared = close = l2_fetch_limit = ignore
 
     def bytes_at(self, address, size):

@@ -92,8 +92,8 @@ def discover(
         float | None,
         Option(
             metavar="PERCENT",
-            help="Measure latencies of L2, memory and misses from more SMs, until brackets are this narrow or no SM is "
-            "left.",
+            help="Measure L2 and memory latencies and miss penalties from more SMs, until their brackets are at most "
+            "PERCENT of the value wide or every SM was sampled.",
         ),
     ] = None,
     profile: Annotated[
@@ -113,7 +113,7 @@ def discover(
     """Measure the whole memory hierarchy of a GPU.
 
     With cuda:all, all GPUs are measured at once: FILE.json becomes FILE.cuda0.json, FILE.cuda1.json, ... and DIR gets a
-    folder for each GPU. A whole survey then measures the links between them, one pair after the other: FILE.links.json.
+    folder for each GPU. A full survey then also measures the links between them: FILE.links.json.
     Ctrl-C keeps what was measured. Exit codes: 0 done, 4 done in part, 130 interrupted.
     """
     from gpudissect.study import Request, check_elements, check_methods
@@ -175,12 +175,13 @@ def run_and_finish(
     with uninterrupted() as held:
         with progress_on_stderr() as progress:
             if several:
-                has_pairs = request.is_whole and len(jobs) > 1
+                has_pairs = request.is_whole and len(jobs) > 1 and not (as_json and outputs[:2] == (None, None))
                 if has_pairs:  # what their measurement needs is imported while this process is idle
                     Thread(target=_import_pairs, daemon=True).start()
                 results, errors = run_at_once(jobs, progress, held)
                 if has_pairs and len(results) > 1 and not held:
-                    report, more = _measure_pairs([each.device.spec for each in results], outputs[:2], progress)
+                    specs = [each.device.spec for each in results]
+                    report, more = _measure_pairs(specs, request.seed or 0, outputs[:2], progress)
                     errors += more
             else:
                 result, errors = jobs[0].run(progress)
@@ -201,17 +202,20 @@ def _import_pairs() -> None:
 
 
 def _measure_pairs(
-    specs: Sequence[str], outputs: Sequence[Path | None], progress: Progress
+    specs: Sequence[str], seed: int, outputs: Sequence[Path | None], progress: Progress
 ) -> tuple[LinkReport | None, list[GpudissectError]]:
-    """The links between GPUs, written beside the `outputs`: the results and the pages; what failed."""
-    from gpudissect.link_study import PAIRS, measure, save_links
+    """Measure links between GPUs; write JSON and page next to `outputs`. Returns the report and the errors."""
+    from gpudissect.link_study import links_between, save_links
 
     try:
-        report = measure(specs, 0, progress, PAIRS)
+        report = links_between(specs, seed, progress)
     except GpudissectError as error:
         return None, [error]
-    output, html = (path and path.with_name(f"{path.stem}.links{path.suffix}") for path in outputs)
-    return report, [*map(GpudissectError, report.failures), *save_links(report, output, html)]
+    failures: list[GpudissectError] = [*map(GpudissectError, report.failures)]
+    if any(link.values for link in report.links):
+        output, html = (path and path.with_name(f"{path.stem}.links{path.suffix}") for path in outputs)
+        failures += save_links(report, output, html)
+    return report, failures
 
 
 def hide(

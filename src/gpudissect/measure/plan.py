@@ -26,7 +26,7 @@ class Bench:
     """What every experiment starts from: the device's description, the seed of all random choices, and `--quick`.
 
     Attributes:
-        precision: requested width of brackets, percent of the value; None for the default number of samples.
+        precision: requested max width of latency brackets, percent of the value; None for the default samples.
 
     """
 

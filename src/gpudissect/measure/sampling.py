@@ -12,19 +12,19 @@ T = TypeVar("T")
 def until_precise(
     bench: Bench,
     samples: Sequence[T],
-    most: int,
+    max_samples: int,
     sample: Callable[[range], Ask[list[T]]],
     summary: Callable[[Sequence[T]], Latency],
 ) -> Ask[list[T]]:
-    """The given `samples`, and more until their `summary` is as precise as requested or there are `most`.
+    """Add to `samples` until their `summary` is as precise as requested, or until there are `max_samples`.
 
-    Without a requested precision no more are taken. Each round doubles their number; `sample(numbers)` takes those of
-    the given numbers, which continue those of `samples`.
+    Without a requested precision none is added. Each round doubles their number; `sample(numbers)` measures the samples
+    with these numbers, counted from the first of `samples`.
     """
-    taken = list(samples)
-    while len(taken) < most and not is_precise(summary(taken), bench.precision):
-        taken += yield from sample(range(len(taken), min(most, 2 * len(taken))))
-    return taken
+    every = list(samples)
+    while len(every) < max_samples and not is_precise(summary(every), bench.precision):
+        every += yield from sample(range(len(every), min(max_samples, 2 * len(every))))
+    return every
 
 
 def is_precise(latency: Latency, precision: float | None) -> bool:

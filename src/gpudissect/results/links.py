@@ -25,8 +25,8 @@ class Shown(NamedTuple):
 MATRICES: Mapping[str, Shown] = {
     "link_latency": Shown("Latency of a load, ns", 1.0, True),
     "repeated_l1_latency": Shown("Latency of a repeated load through the L1, ns", 1.0, True),
-    "repeated_latency": Shown("Latency of a repeated load past the L1, ns", 1.0, True),
-    "evicted_latency": Shown("Latency of a load that the L2 of the other GPU no longer holds, ns", 1.0, True),
+    "repeated_latency": Shown("Latency of a repeated load bypassing the L1, ns", 1.0, True),
+    "evicted_latency": Shown("Latency of a load after the L2 of the other GPU evicted the line, ns", 1.0, True),
     "read_bandwidth": Shown("Loads, GB/s", 1e9, False),
     "write_bandwidth": Shown("Stores, GB/s", 1e9, False),
     "copy_bandwidth": Shown("Loads and stores at once, GB/s of both directions together", 1e9, False),

@@ -104,7 +104,7 @@ class Finding(Record):
     status: Status
     """Found, stated by the driver (not measured), or why there is no value."""
     value: Value | None = None
-    """The value in `unit`: bytes and counts are whole, a list is of sets or SMs that differ; null if there is none."""
+    """The value in `unit`: integers for bytes and counts, a list if sets or SMs differ; null if there is none."""
     unit: str = ""
     """B, cycles, B/s, ...; empty for counts."""
     low: Number | None = None
@@ -264,7 +264,7 @@ class Options(Record):
     methods: Items[str] = ()
     """Older methods that ran alone; empty if the findings are ours."""
     precision: Annotated[float, Field(gt=0, le=100)] | None = None
-    """Requested width of the brackets of latencies, percent of the value; null for the default number of samples."""
+    """Requested max width of latency brackets, percent of the value; null for the default number of samples."""
     profile: Literal["health"] | None = None
     """Profile of the experiments that ran; null if they were not chosen by one."""
 

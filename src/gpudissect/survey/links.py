@@ -46,15 +46,21 @@ class Links:
 
 
 def measure_links(
-    device: Device, seed: int = 0, progress: Progress | None = None, names: Collection[str] | None = None
+    device: Device,
+    seed: int = 0,
+    progress: Progress | None = None,
+    names: Collection[str] | None = None,
+    among: Collection[str] | None = None,
 ) -> Links:
     """Measure the links of a device, each in a survey of its own: a failure on one link does not affect the others.
 
-    `names`: only these experiments, and no links that none of them measures; None for all.
+    `names`: experiments to run; links that none of them measures are skipped. `among`: GPUs to measure links to. None for
+    all.
     """
     peers = str(device.info.facts.get("peers", "")).split()
     others: dict[str, Device] = {f"cuda:{peer}": Described(device, partial(_with_peer, peer)) for peer in peers}
-    targets: dict[str, Device] = {HOST: device} | (others or {OTHER_GPUS: device})
+    others = {name: one for name, one in others.items() if among is None or name in among}
+    targets: dict[str, Device] = {HOST: device} | (others if peers else {OTHER_GPUS: device})
     registered, links = experiments(Study.LINKS), Links()
     chosen = [each for each in registered.values() if names is None or each.name in names]
     for number, (name, one) in enumerate(targets.items()):

@@ -237,7 +237,7 @@ class Chase:
         if self.path is not Path.CLUSTER and not self.path.leads_to_peer and self.peer != 1:
             yield f"'peer' is an option of paths 'cluster', 'peer' and 'peer_l1', not of {path!r}"
         if any(prior.path.leads_to_peer is not self.path.leads_to_peer for prior in self.before):
-            yield "a chase and its prior accesses are in the same memory: both of this GPU, or both of the other one"
+            yield "a chase and its prior accesses must use memory of the same GPU: this one or the other one"
         if not 0 <= self.peer < MAX_PEERS:
             yield f"'peer' is a rank in a cluster or the number of a GPU, in [0, {MAX_PEERS}), got {self.peer}"
         if self.warmup < 0 or self.laps < 1:

@@ -104,9 +104,9 @@ class Stream:
         if self.path in READ_PATHS and self.transfer is not Transfer.READ:
             yield f"a stream on path {self.path.value!r} can only read, not {self.transfer.value}"
         if self.transfer is Transfer.ADD and (self.path not in ADD_PATHS or self.width != ADD_WIDTH):
-            paths = " and ".join(map(repr, map(str, ADD_PATHS)))
-            got = f"got {self.width} on path {self.path.value!r}"
-            yield f"additions are to words of {ADD_WIDTH} bytes, on paths {paths}: {got}"
+            paths = " or ".join(map(repr, map(str, ADD_PATHS)))
+            got = f"got width {self.width} on path {self.path.value!r}"
+            yield f"additions need width {ADD_WIDTH} and path {paths}: {got}"
         if self.waves > 1 and self.path not in (Path.GLOBAL, Path.GLOBAL_L2):
             yield "waves are supported only on paths 'global' and 'global_l2'"
         if not 0 <= self.peer < MAX_PEERS or (self.path is not Path.PEER and self.peer != 1):

@@ -94,10 +94,12 @@ def test_translations_and_delays_are_no_level_in_between():
     assert slower_hits(l1, np.concatenate([hits, misses])) is None
 
 
-def test_accesses_of_other_sms_lie_on_a_plateau_as_its_own_samples_do():
+def test_accesses_of_other_sms_lie_on_a_plateau_within_the_limits_of_its_samples():
     """Lines at home in the near and in the far partition differ by more than a plateau is wide: none is left out."""
-    near, far = np.full(400, 540), np.full(600, 1000)
-    both = plateau_of([(4096, 256)], [np.concatenate([near, far])])
-    assert both.of(np.array([520, 540, 1000])).tolist() == [520, 540, 1000]
-    narrow = plateau_of([(4096, 256)], [np.full(400, 540)])
-    assert narrow.of(np.array([300, 520, 540, 1000])).tolist() == [520, 540]
+    both = plateau_of([(4096, 256)], [np.repeat([540, 1000], [400, 600])])
+    assert both.select(np.array([520, 540, 1000])).tolist() == [520, 540, 1000]
+    delayed = np.repeat([30, 280, 5000], [2, 396, 2])
+    _, far = find_plateaus([(512, 32), (8192, 32)], [np.full(400, 30), delayed])
+    assert far.select(np.array([30, 300, 5000])).tolist() == [300, 5000], (
+        "hits of a nearer level are left out, no delays"
+    )

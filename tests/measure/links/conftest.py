@@ -14,7 +14,7 @@ from gpudissect.workload import EngineCopy, Path, Stream, Transfer
 from gpudissect.workload.digest import digest
 
 COPIED, START_NS = 4e10, 2e4
-ADDED, REPEATED, DISPLACED = 2, 50, 1.25  # times as long as stores, as short as first loads, as long as from the L2
+ADDED, REPEATED, DISPLACED = 2, 50, 1.25  # ratios of times: adds / stores, first / repeated, memory / L2
 
 
 class Changed(Device):
@@ -32,11 +32,12 @@ class Changed(Device):
 
 
 class FakePeers(Changed):
-    """Memory of GPU n is as that of the host, and n times as slow; this GPU's L1 and the other's L2 cache it."""
+    """Memory of GPU n behaves like the host's, n times slower; this GPU's L1 and the other's L2 cache it."""
 
     def __init__(self, device, peers):
         limits = {**device.info.span_limits, Path.PEER: 1 << 30, Path.PEER_L1: 1 << 30}
-        facts, copies = {**device.info.facts, "peers": peers}, (Path.HOST, Path.PEER)
+        facts = {**device.info.facts, "peers": peers, "atomic_peers": peers}
+        copies = (Path.HOST, Path.PEER)
         super().__init__(device, span_limits=limits, facts=facts, unsupported={}, copies=copies)
 
     def run(self, batch):

@@ -24,15 +24,24 @@ def within(cycles, error):
     error=st.floats(0.001, 0.03),
 )
 def test_every_combination_of_caches_is_found(in_l1, in_l2, in_other, link, memory, l1, l2, error):
-    """The other's L2 answers after `link`, its memory after `memory` times that; own caches after a share of it."""
+    """The other L2 answers after `link`, its memory after `memory * link`, own caches after a fraction of `link`."""
     first = link if in_other else link * memory
     past_l1 = l2 * link if in_l2 else first
     through_l1 = l1 * link if in_l1 else past_l1
-    latencies = (within(each, error) for each in (first, past_l1, through_l1, link * memory))
-    held = [name for name, holds in ((OWN_L1, in_l1), (OWN_L2, in_l2), (OTHER_L2, in_other)) if holds]
+    spread = [1 - error, 1, 1 + error]
+    latencies = (
+        [within(each * factor, error) for factor in spread] for each in (first, past_l1, through_l1, link * memory)
+    )
+    held = {OWN_L1: in_l1, OWN_L2: in_l2, OTHER_L2: in_other}
     assert holding_caches(Repeated(*latencies)) == held
 
 
-def test_latencies_within_their_brackets_show_no_cache():
-    same = within(800, 0.02)
-    assert holding_caches(Repeated(same, same, same, within(810, 0.02))) == []
+def test_equal_latencies_show_no_cache():
+    same = [within(800, 0.02)] * 3
+    assert set(holding_caches(Repeated(same, same, same, [within(810, 0.02)] * 3)).values()) == {False}
+
+
+def test_sms_that_disagree_leave_it_open():
+    same = [within(800, 0.02)] * 3
+    displaced = [within(each, 0.02) for each in (800, 1000, 1000)]
+    assert holding_caches(Repeated(same, same, same, displaced)) == {OWN_L1: False, OWN_L2: False, OTHER_L2: None}

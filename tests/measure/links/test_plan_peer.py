@@ -22,10 +22,10 @@ from tests.measure.links.conftest import ADDED, COPIED, DISPLACED, REPEATED, Fak
 LATENCIES = dict.fromkeys(("hit_latency", "link_latency", "wide_latency", "first_latency", "repeated_latency"), 1600)
 """Of GPU 1, in cycles of 1 GHz."""
 LATENCIES |= {"repeated_l1_latency": 1600 / REPEATED, "evicted_latency": 1600 * DISPLACED}
-EXPERIMENTS = ("links", "copies", "caching")
+EXPERIMENTS = ("links", "additions", "copies", "caching")
 COPIES = {"engine": COPIED, "pageable": COPIED / 4}
 RATES = {"read_bandwidth": 5.2e10, "write_bandwidth": 5.5e10, "copy_bandwidth": 9e10, "add_rate": 5.5e10 / 4 / ADDED}
-ATTRIBUTES = {*plan_peer.ATTRIBUTES, *plan_caching.ATTRIBUTES, *PEER_ATTRIBUTES}
+ATTRIBUTES = {"add_rate", *plan_peer.ATTRIBUTES, *plan_caching.ATTRIBUTES, *PEER_ATTRIBUTES}
 
 
 @pytest.fixture(scope="module")
@@ -128,3 +128,16 @@ def test_the_command_says_why_there_is_no_link(capsys):
     out = capsys.readouterr().out
     assert "sim:gtx980 to host: no " in out and "describes no link to the host" in out
     assert "sim:gtx980 to other GPUs: no " in out
+
+
+def test_additions_need_native_atomics(linked):
+    device = Described(FakePeers(linked, "1"), lambda info: replace(info, facts={**info.facts, "atomic_peers": "2"}))
+    found = {each.attribute: each for each in run_survey(device, Study.LINKS).findings if each.element == "peer"}
+    assert found["add_rate"].status is Status.NOT_SUPPORTED and "native atomics" in found["add_rate"].reason
+    assert found["read_bandwidth"].status is Status.FOUND
+
+
+def test_links_between_some_gpus_alone(four):
+    links = measure_links(four, names=("links.peer",), among=("cuda:0", "cuda:2"))
+    assert [link.target for link in links.values] == ["cuda:2"] and "add_rate" not in links.values[0].values
+    assert not measure_links(four, names=("links.peer",), among=("cuda:0",)).values

@@ -79,6 +79,13 @@ class CudaContext:
         can_access = (self.driver.CUresult.CUDA_SUCCESS, 1)
         return tuple(n for n in sorted(others) if self.driver.cuDeviceCanAccessPeer(self.index, n) == can_access)
 
+    def atomic_peers(self) -> tuple[int, ...]:
+        """Those of `peers` over whose link atomics are single operations, rather than a read and a write."""
+        driver = self.driver
+        native = driver.CUdevice_P2PAttribute.CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED
+        supported = (driver.CUresult.CUDA_SUCCESS, 1)
+        return tuple(n for n in self.peers() if driver.cuDeviceGetP2PAttribute(native, self.index, n) == supported)
+
     def free_memory(self) -> tuple[int, int]:
         """Free and total bytes of device memory."""
         status, free, total = self.driver.cuMemGetInfo()

@@ -114,7 +114,7 @@ class CudaGpu(Device):
             instructions=supported_instructions(context.capability),
             launch_methods=tuple(LaunchMethod),
             copies=tuple(path for path in (Path.HOST, Path.PEER) if path in spans),
-            facts=driver_facts(context, nvml, clusters) | _peer_facts(peers),
+            facts=driver_facts(context, nvml, clusters) | _peer_facts(context),
             environment=environment(context, nvml),
             provenance=provenance(context, nvml),
         )
@@ -280,8 +280,9 @@ class CudaGpu(Device):
             self._context.close()
 
 
-def _peer_facts(peers: tuple[int, ...]) -> dict[str, int | float | str]:
-    return {"peers": " ".join(map(str, peers))} if peers else {}
+def _peer_facts(context: CudaContext) -> dict[str, int | float | str]:
+    facts = {"peers": context.peers(), "atomic_peers": context.atomic_peers()}
+    return {name: " ".join(map(str, numbers)) for name, numbers in facts.items() if numbers}
 
 
 def _unsupported_paths(context: CudaContext, clusters: dict[int, int]) -> dict[Path, str]:

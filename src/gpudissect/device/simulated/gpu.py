@@ -126,7 +126,7 @@ class SimulatedGpu(Device):
         if isinstance(workload, Stream) and workload.path not in self._info.streams:
             raise DeviceError(f"{name} is simulated and streams on no path {workload.path.value!r}")
         if isinstance(workload, Stream) and workload.transfer is Transfer.ADD:
-            raise DeviceError(f"{name} is simulated: streams of atomic additions are not")
+            raise DeviceError(f"{name} is simulated and does not support streams of atomic additions")
         key = digest(workload)
         seed, _, _ = seeds(self._noise.seed, key)
         return Trace(key, self._sms.run(workload, seed), replace(self._context, sm=None))

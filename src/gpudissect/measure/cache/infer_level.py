@@ -33,6 +33,7 @@ class Plateau:
     high: float  # 99.5 % quantile
     points: tuple[tuple[int, int], ...]  # (footprint, stride) in bytes of the chains served here, nearly all of them
     samples: Array  # of those chains
+    limits: tuple[float, float] = (-np.inf, np.inf)  # of the samples: others lay on no plateau, or on another
 
     @property
     def largest(self) -> int:
@@ -40,15 +41,9 @@ class Plateau:
         finest = min(stride for _, stride in self.points)
         return max(size for size, stride in self.points if stride == finest)
 
-    def of(self, cycles: Array) -> Array:
-        """Those of the accesses to a chain of this plateau that lie on it.
-
-        Where samples further from the median were kept, so are these: lines at home in the near and in the far partition
-        of an L2 differ by more, for example.
-        """
-        reach = max(MAX_PLATEAU_DEVIATION * self.median, MIN_STEP_CYCLES)
-        fastest = self.median - reach if self.samples.min() >= self.median - reach else -np.inf
-        slowest = self.median + reach if self.samples.max() <= self.median + reach else np.inf
+    def select(self, cycles: Array) -> Array:
+        """Those of the accesses to a chain of this plateau that lie on it."""
+        fastest, slowest = self.limits
         return np.compress((cycles >= fastest) & (cycles <= slowest), cycles)
 
 
@@ -98,7 +93,8 @@ def find_plateaus(points: Sequence[tuple[int, int]], samples: Sequence[Array]) -
         slowest = np.inf if pure else centre + reach
         members = pure or group
         cycles = [samples[i][(samples[i] >= centre - reach) & (samples[i] <= slowest)] for i in members]
-        found.append(plateau_of([points[i] for i in members], cycles))
+        plateau = plateau_of([points[i] for i in members], cycles)
+        found.append(replace(plateau, limits=(centre - reach, float(slowest))))
     return found
 
 

@@ -17,6 +17,7 @@ from gpudissect.measure.cache.plan_levels import L2, SPARSE_STRIDE, absent, leve
 from gpudissect.measure.infer_confidence import BRACKETED, UNTRIED
 from gpudissect.measure.infer_latency import (
     Latency,
+    deviation_over_sms,
     lap_latency,
     median_over_sms,
     median_with_error,
@@ -88,12 +89,24 @@ def few_pages_plan(bench: Bench, known: Known) -> Plan:
         return Outcome()
     span = min(FEW_PAGES * tlb.page_size, bench.info.limit(level.path))
     stride = max(MIN_STRIDE, 2 * (level.fetch.ahead or 0))  # so that no access hits what another one fetched ahead
-    orders = [footprint(span, stride, bench.seed_for("few pages", i)) for i in range(CHAINS)]
     cold = partial(Chase, path=level.path, timing=Timing.EACH, warmup=0, flush=True, alone=True)
-    traces = yield [cold(order=order) for order in orders]
-    cycles, evidence = np.concatenate([each.cycles for each in traces]), tuple(each.workload for each in traces)
+    sms: list[int] = bench.rng("few pages", "sms").permutation(bench.info.sm_count).tolist()
+
+    def sample(numbers: range) -> Ask[list[Trace]]:
+        """From one SM at first, then from others."""
+        orders = {i: footprint(span, stride, bench.seed_for("few pages", i)) for i in numbers}
+        return (yield [cold(order=order, sm=None if i < CHAINS else sms[i - CHAINS]) for i, order in orders.items()])
+
+    def median(traces: Sequence[Trace]) -> Latency:
+        by_sm = [median_with_error(each.cycles, timing.overhead) for each in traces[CHAINS:]]
+        found = median_with_error(np.concatenate([each.cycles for each in traces]), timing.overhead)
+        return widened(found, max(timing.deviation, deviation_over_sms(by_sm)), 1 + len(by_sm))
+
+    traces = yield from sample(range(CHAINS))
+    cycles = np.concatenate([each.cycles for each in traces])
+    traces = yield from until_precise(bench, traces, CHAINS + len(sms), sample, median)
+    latency, evidence = median(traces), tuple(each.workload for each in traces)
     method = f"median, less the timing overhead of a single access, of {METHOD} {format_bytes(span)}"
-    latency = widened(median_with_error(cycles, timing.overhead), timing.deviation)
     beyond = np.compress(np.abs(cycles - np.median(cycles)) <= MAX_TIMER_ERROR + 0.02 * np.median(cycles), cycles)
     penalty = widened(miss_penalty(level.hit.samples, beyond), timing.deviation)
     return Outcome(
@@ -135,7 +148,7 @@ def _cold_latency(
     """Latency of first accesses over up to `max_span` bytes; `is_uniform`: all lines are equally far.
 
     By single accesses, so that a delayed one can be left out; by whole laps where the timing overhead is not known.
-    Each chain is followed by another SM: by `CHAINS`, or as many as the requested precision needs.
+    Each chain is traversed from a different SM: `CHAINS` of them, or as many as the requested precision needs.
     """
     seed = "dram" if path is None else path.value
     path = path or (Path.GLOBAL_L2 if bench.info.limit(Path.GLOBAL_L2) else Path.GLOBAL)
@@ -163,7 +176,12 @@ def _cold_latency(
         cycles, sampled = np.concatenate([trace.cycles for trace in traces]), min(len(traces), sms.size)
         mean, median = trimmed_mean(cycles, l2.overhead), median_with_error(cycles, l2.overhead)
         is_median = is_uniform and mean.cycles > median.high  # a few wait for something else, such as page walks
-        return widened(median if is_median else mean, l2.deviation, sampled), is_median
+        deviation = l2.deviation
+        if len(traces) > CHAINS:  # enough to estimate that of memory
+            deviation = max(
+                deviation, deviation_over_sms([trimmed_mean(trace.cycles, l2.overhead) for trace in traces])
+            )
+        return widened(median if is_median else mean, deviation, sampled), is_median
 
     traces = yield from sample(range(CHAINS))
     traces = yield from until_precise(bench, traces, len(chases), sample, lambda traces: summary(traces)[0])

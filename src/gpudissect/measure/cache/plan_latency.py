@@ -170,7 +170,7 @@ def _penalty_estimate(level: Level, deviation: float, chases: Sequence[Chase], b
     """Cycles that a miss adds, from single accesses on both plateaus, where the timing overhead cancels.
 
     `deviation`: standard deviation in cycles over the SMs that the misses were measured from, one for each footprint.
-    More SMs follow `chases`, of which the first misses and a second one hits, where the requested precision needs that.
+    If the requested precision needs more SMs, they traverse `chases`: the first misses, the second (if any) hits.
     """
     if level.behind is None:
         reason = "this path reaches no footprint that misses"
@@ -182,12 +182,16 @@ def _penalty_estimate(level: Level, deviation: float, chases: Sequence[Chase], b
         nonlocal evidence
         traces = yield [replace(chase, sm=sms[n - 1], alone=True) for n in numbers for chase in chases]
         evidence += tuple(trace.workload for trace in traces)
-        cycles = [(misses if i % len(chases) == 0 else level.hit).of(trace.cycles) for i, trace in enumerate(traces)]
+        cycles = [
+            (misses if i % len(chases) == 0 else level.hit).select(trace.cycles) for i, trace in enumerate(traces)
+        ]
         return [cycles[i : i + len(chases)] for i in range(0, len(cycles), len(chases))]
 
     def penalty(samples: Sequence[list[Array]]) -> Latency:
         missed, hit = (np.concatenate([of_sm[i] for of_sm in samples if i < len(of_sm)]) for i in (0, 1))
-        return widened(miss_penalty(hit, missed), deviation, points + len(samples) - 1)
+        by_sm = [miss_penalty(of_sm[1] if len(of_sm) > 1 else hit, of_sm[0]) for of_sm in samples]
+        error = max(deviation, deviation_over_sms(by_sm))
+        return widened(miss_penalty(hit, missed), error, points + len(samples) - 1)
 
     first = [[misses.samples, level.hit.samples]]
     samples = yield from until_precise(bench, first, 1 + len(sms) * bool(chases), more, penalty)
@@ -228,8 +232,8 @@ def l2_latency_plan(bench: Bench, known: Known) -> Plan:
     if level is None:
         return absent("l2", known, *L2_ATTRIBUTES)
     chain_bytes = min(L2_CHAIN_BYTES, level.hit.largest // 2)
-    most = max(L2_CHAINS, bench.info.sm_count)
-    chases = scattered_chases(level.path, bench, "latency", "l2", chain_bytes=chain_bytes, count=most)
+    max_chains = max(L2_CHAINS, bench.info.sm_count)
+    chases = scattered_chases(level.path, bench, "latency", "l2", chain_bytes=chain_bytes, count=max_chains)
     traces = yield [*chases[:L2_CHAINS], replace(chases[0], timing=Timing.EACH, laps=5)]
     *laps, single = traces
 

@@ -1,8 +1,8 @@
 """Which caches hold lines of another GPU's memory, for `gpudissect links`.
 
-Each is seen by what it saves: a load repeated through the L1, or past it, takes less than the first one if a cache of
-this GPU holds its line. The first load takes less than one after everything else was loaded from that memory if the L2
-of the other GPU holds its line.
+Caches are inferred from latencies. If a cache of this GPU holds the line, a repeated load, through the L1 or past it, is
+faster than the first one. If the L2 of the other GPU holds the line, a first load is faster than a first load after many
+other lines of that memory were loaded.
 """
 
 from dataclasses import replace
@@ -13,6 +13,7 @@ from gpudissect.measure.infer_confidence import TIMED, UNTRIED
 from gpudissect.measure.infer_latency import Latency, lap_latency, median_over_sms
 from gpudissect.measure.links.infer_caching import Repeated, holding_caches
 from gpudissect.measure.links.link import CHAINS, nanoseconds
+from gpudissect.measure.links.plan_peer import NO_PEERS
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, Study, found, without
 from gpudissect.units import KIB, MIB
 from gpudissect.workload import Chase, Path, PriorAccesses, Sequential, Shuffled, Timing
@@ -37,7 +38,7 @@ def caching_plan(bench: Bench, known: Known) -> Plan:
     info = bench.info
     peers = str(info.facts.get("peers", "")).split()
     if not peers or not (info.limit(Path.PEER) and info.limit(Path.PEER_L1)):
-        reason = info.unsupported.get(Path.PEER, "this device states no GPUs whose memory it can access")
+        reason = info.unsupported.get(Path.PEER, NO_PEERS)
         return Outcome(without(Status.NOT_SUPPORTED, "peer", reason, *ATTRIBUTES))
     order = Shuffled(LINKS, STRIDE, bench.seed_for("peer caching"))
     chase = Chase(
@@ -55,23 +56,28 @@ def caching_plan(bench: Bench, known: Known) -> Plan:
         return Outcome(without(Status.NOT_FOUND, "peer", "the SM clock is not known", *ATTRIBUTES))
     evidence = tuple(trace.workload for trace in traces)
 
-    def latency(which: int, lap: int) -> Latency:
+    def by_sm(which: int, lap: int) -> list[Latency]:
         chosen = traces[which * CHAINS : (which + 1) * CHAINS]
         laps = ((lap_latency(each.cycles[lap : lap + 1], LINKS), each.context.clock_hz or 0.0) for each in chosen)
-        return median_over_sms([nanoseconds(cycles, clock) for cycles, clock in laps])
+        return [nanoseconds(cycles, clock) for cycles, clock in laps]
 
-    repeated = Repeated(latency(0, 0), latency(0, 1), latency(1, 1), latency(2, 0))
+    repeated = Repeated(by_sm(0, 0), by_sm(0, 1), by_sm(1, 1), by_sm(2, 0))
     estimates: list[Estimate] = [
-        latency_estimate("peer", name, each, f"{METHOD}; {HOW[name]}", evidence, TIMED)
+        latency_estimate("peer", name, median_over_sms(each), f"{METHOD}; {HOW[name]}", evidence, TIMED)
         for name, each in zip(LATENCIES, repeated, strict=True)
     ]
-    value = ", ".join(holding_caches(repeated)) or "no cache"
-    estimates.append(found("peer", "cached_in", value, None, None, UNTRIED, METHOD, evidence))
+    holding = holding_caches(repeated)
+    if doubtful := [cache for cache, holds in holding.items() if holds is None]:
+        reason = f"SMs disagree about: {', '.join(doubtful)}"
+        estimates += without(Status.AMBIGUOUS, "peer", reason, "cached_in", evidence=evidence, method=METHOD)
+    else:
+        value = ", ".join(cache for cache, holds in holding.items() if holds) or "no cache"
+        estimates.append(found("peer", "cached_in", value, None, None, UNTRIED, METHOD, evidence))
     return Outcome(tuple(estimates))
 
 
 def _displacing_bytes(bench: Bench) -> int:
-    """Bytes that displace all else from the L2 of another GPU, taken to be as large as that of this one."""
+    """Bytes that displace every other line from another GPU's L2, assumed to be as large as this GPU's L2."""
     l2 = bench.info.facts.get("l2_size")
     wanted = DISPLACING_L2_SIZES * l2 if isinstance(l2, int) and l2 else DEFAULT_OTHERS
     return min(wanted, bench.info.limit(Path.PEER) - OTHERS_START)

@@ -13,15 +13,16 @@ from gpudissect.measure.throughput.stream_search import bandwidth_estimate
 from gpudissect.workload import MOVES, Path, Transfer
 
 LATENCIES = ("hit_latency", "link_latency", "wide_latency")
-ATTRIBUTES = (*LATENCIES, *(f"{transfer}_bandwidth" for transfer in MOVES), "add_rate")
-ADDITIONS = "additions of 32 bits to consecutive words, one of each thread; atomics to one word are slower"
+ATTRIBUTES = (*LATENCIES, *(f"{transfer}_bandwidth" for transfer in MOVES))
+NO_PEERS = "this device states no GPUs whose memory it can access"
+ADDITIONS = "32-bit additions to consecutive words, one per thread and instruction; atomics to one word are slower"
 
 
 def peer_plan(bench: Bench, known: Known) -> Plan:
     """Latencies and bandwidths of the link to the first of the peer GPUs that the device states."""
     peers = str(bench.info.facts.get("peers", "")).split()
     if not peers or not bench.info.limit(Path.PEER):
-        reason = bench.info.unsupported.get(Path.PEER, "this device states no GPUs whose memory it can access")
+        reason = bench.info.unsupported.get(Path.PEER, NO_PEERS)
         return Outcome(without(Status.NOT_SUPPORTED, "peer", reason, *ATTRIBUTES))
     link = Link(Path.PEER, int(peers[0]))
     estimates: list[Estimate] = []
@@ -29,9 +30,21 @@ def peer_plan(bench: Bench, known: Known) -> Plan:
         best = yield from link.bandwidth(transfer, bench)
         share = Unbounded(share_of_nvlinks(best.second.rate, transfer, bench))
         estimates.append(bandwidth_estimate("peer", f"{transfer}_bandwidth", best, share, ()))
-    best = yield from link.additions(bench)
-    estimates.append(bandwidth_estimate("peer", "add_rate", best, Unbounded(ADDITIONS), ()))
     return Outcome((*estimates, *(yield from link.latencies("peer", bench))))
+
+
+def additions_plan(bench: Bench, known: Known) -> Plan:
+    """Rate of atomic additions to memory of the first of the peer GPUs, where the link supports them."""
+    facts = bench.info.facts
+    peers, atomic = (str(facts.get(name, "")).split() for name in ("peers", "atomic_peers"))
+    if not peers or not bench.info.limit(Path.PEER):
+        reason = bench.info.unsupported.get(Path.PEER, NO_PEERS)
+        return Outcome(without(Status.NOT_SUPPORTED, "peer", reason, "add_rate"))
+    if peers[0] not in atomic:
+        reason = "the driver states no native atomics over this link"
+        return Outcome(without(Status.NOT_SUPPORTED, "peer", reason, "add_rate"))
+    best = yield from Link(Path.PEER, int(peers[0])).additions(bench)
+    return Outcome((bandwidth_estimate("peer", "add_rate", best, Unbounded(ADDITIONS), ()),))
 
 
 def share_of_nvlinks(rate: float, transfer: Transfer, bench: Bench) -> str:
@@ -40,4 +53,7 @@ def share_of_nvlinks(rate: float, transfer: Transfer, bench: Bench) -> str:
     return share_of_rate(rate, transfer, nvlink_bandwidth(facts), f"its {facts.get('nvlinks')} NVLinks transfer")
 
 
-EXPERIMENTS = (Experiment(Key("links.peer"), peer_plan, ATTRIBUTES, study=Study.LINKS, element="peer"),)
+EXPERIMENTS = (
+    Experiment(Key("links.peer"), peer_plan, ATTRIBUTES, study=Study.LINKS, element="peer"),
+    Experiment(Key("additions.peer"), additions_plan, ("add_rate",), study=Study.LINKS, element="peer"),
+)

@@ -1,5 +1,5 @@
-// Blocks read, write, copy or add to global memory, through the L1 (-DPATH_GLOBAL) or past it (-DPATH_GLOBAL_L2), or read it
-// through the read-only cache (-DPATH_READONLY) or as texels of WIDTH bytes (-DPATH_TEXTURE), in tiles of
+// Blocks read, write, copy or add to global memory, through the L1 (-DPATH_GLOBAL) or past it (-DPATH_GLOBAL_L2), or
+// read it through the read-only cache (-DPATH_READONLY) or as texels of WIDTH bytes (-DPATH_TEXTURE), in tiles of
 // blockDim.x x ILP x WIDTH bytes: block b has tiles b, b + stride, ..., the same ones in every pass, and so have blocks
 // b + stride, b + 2 stride, ..., of later waves.
 // Further macros: see tile.cuh; -DTHREADS is the maximum for a block, which leaves enough registers.
@@ -90,7 +90,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     // of blocks wait for their stores, and those of earlier waves have had the time. A block that another replaces does
     // not wait, since its SM would be idle meanwhile (on an H200 short blocks would write 2 % less).
     const u64 remaining = static_cast<u64>(gridDim.x - blockIdx.x) * blockDim.x;
+#ifdef TRANSFER_ADD  // also in the memory of another GPU
+    if (remaining <= 2 * MAX_SM_THREADS * sm_numbers()) __threadfence_system();
+#else
     if (remaining <= 2 * MAX_SM_THREADS * sm_numbers()) __threadfence();
+#endif
     __syncthreads();
     const u32 sum = 0, all = 0;
 #endif

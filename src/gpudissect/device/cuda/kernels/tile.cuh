@@ -81,7 +81,7 @@ __device__ __forceinline__ void copy_tile(ADDRESS from, ADDRESS to) {
 #elif defined(TRANSFER_ADD)
 
 #if __CUDA_ARCH__ >= 700
-#define ADD_BY "red.relaxed.sys.global.add.u32"  // of this scope for memory that another GPU may add to, too
+#define ADD_BY "red.relaxed.sys.global.add.u32"  // system scope: another GPU may add to the same memory
 #else
 #define ADD_BY "red.global.add.u32"
 #endif

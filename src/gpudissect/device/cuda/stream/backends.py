@@ -144,7 +144,7 @@ class GlobalStream(Backend):
             mask = _lanes(stream.threads) * stream.width // 4 - 1
             start = salt(run) + stream.passes - 1 & _LOW_32
         elif stream.transfer is Transfer.ADD:
-            start = salt(_UNWRITTEN_RUN) + stream.passes * salt(run) & _LOW_32
+            start = salt(_UNWRITTEN_RUN) + stream.passes * stream.waves * salt(run) & _LOW_32
         return self._target, stream.footprint // 4, mask, start
 
     def is_wrong(self, outcomes: NDArray[Any], run: int) -> bool:
