@@ -107,11 +107,15 @@ def percent_of(argument: str, value: Any) -> float | None:
     """A percentage above 0 and up to 100, or None. Raises `UsageError`."""
     if value is None:
         return None
+    what = "a percentage above 0 and up to 100"
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise wrong_type(argument, value, "a percentage")
-    percent = float(value)
+        raise wrong_type(argument, value, what)
+    try:
+        percent = float(value)
+    except (OverflowError, TypeError):
+        raise wrong_type(argument, value, what) from None
     if not 0 < percent <= 100:
-        raise UsageError(f"{argument} is a percentage above 0 and up to 100, got {percent:g}")
+        raise wrong_type(argument, percent, what)
     return percent
 
 

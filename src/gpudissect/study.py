@@ -79,10 +79,10 @@ class Request:
         """Convert numpy's values. Raises `UsageError` for a wrong seed, flag, precision or profile."""
         if self.profile is not None and self.profile not in PROFILES:
             raise unknown_name("profile", self.profile, tuple(PROFILES))
+        object.__setattr__(self, "precision", percent_of("precision", self.precision))
         selections = (self.elements, self.quick, self.compare_methods, self.methods, self.precision)
         if self.profile is not None and any(selections):
             raise UsageError("a profile chooses the experiments: leave out --only, --quick, --precision, older methods")
-        object.__setattr__(self, "precision", percent_of("precision", self.precision))
         if self.seed is not None:
             object.__setattr__(self, "seed", kinds.check_seed(self.seed))
         for name in ("quick", "compare_methods", "host"):
@@ -106,7 +106,7 @@ class Request:
         requested = {name: getattr(self, name) for name in Options.model_fields if getattr(self, name) is not None}
         elements = recorded.get("elements")
         if self.profile is not None:  # of whatever was recorded
-            if isinstance(elements, list) and set(elements) & set(HIDING):
+            if isinstance(elements, list) and any(each in HIDING for each in elements):
                 raise RecordingError("this recording is of latency hiding: replay it with 'gpudissect hide'")
             recorded = {name: each for name, each in recorded.items() if name == "seed"}
         elif requested.keys() - {"seed"}:

@@ -369,7 +369,7 @@ def test_python_refuses_impossible_seeds(seed):
         gd.open_device("sim:gtx980", seed=seed)
 
 
-@pytest.mark.parametrize("precision", [0, -1, 101, float("nan"), float("inf"), "a", True])
+@pytest.mark.parametrize("precision", [0, -1, 101, float("nan"), float("inf"), "a", True, 10**400])
 def test_python_refuses_impossible_precisions(precision):
     with pytest.raises(UsageError, match="percentage"):
         gd.discover("sim:gtx980", only="timer", precision=precision)

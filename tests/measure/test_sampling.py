@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
+from gpudissect.measure.cache.plan_latency import L2_CHAINS, LAPS
 from gpudissect.measure.infer_latency import Latency
-from gpudissect.measure.plan import Bench
+from gpudissect.measure.plan import Bench, StopEarly
 from gpudissect.measure.sampling import until_precise
 from gpudissect.simulation.cache.geometry import Distance, PolicyKind
 from gpudissect.survey.run import run_survey
+from gpudissect.workload import Shuffled
 from tests.measure.cache.test_l2_partitions import FAR, FAR_MEMORY, MEMORY, NEAR, two_partitions
 
 SMS, SPREAD = 48, 40.0
@@ -61,17 +63,61 @@ def test_each_round_doubles_the_samples():
     assert taken(1, 5, 30, lambda count: 10)[1] == [5, 10, 10]
 
 
+def test_an_interrupt_keeps_the_rounds_before_it():
+    def sample(numbers):
+        return (yield list(numbers))
+
+    plan = until_precise(Bench(None, precision=1), range(5), 100, sample, lambda each: bracket(50))
+    plan.send(None)
+    plan.send([5, 6, 7, 8, 9])
+    with pytest.raises(StopIteration) as end:
+        plan.throw(StopEarly())
+    assert end.value.value == list(range(10))
+
+
+class Interrupted(SimulatedGpu):
+    """Ctrl-C at the first batch on which only chases of the extra rounds for the L2 run."""
+
+    def run(self, batch):
+        if len(batch) == SMS - L2_CHAINS and all(
+            isinstance(each.order, Shuffled) and each.laps == LAPS for each in batch
+        ):
+            raise KeyboardInterrupt
+        return super().run(batch)
+
+
+def test_an_interrupted_survey_keeps_what_the_default_samples_show(hierarchy):
+    options = {"elements": ["l2"], "quick": True}
+    default = run_survey(gpu_of(hierarchy, SimulatedGpu), **options).findings
+    survey = run_survey(gpu_of(hierarchy, Interrupted), **options, precision=0.5)
+    kept = {each.attribute: each for each in survey.findings}
+    assert survey.interrupted
+    for each in default:
+        if each.attribute in ("hit_latency", "miss_penalty"):
+            found = kept[each.attribute]
+            assert (found.value, found.low, found.high) == (each.value, each.low, each.high)
+            assert "requested 0.5 %" in " ".join(found.caveats)
+
+
+def gpu_of(hierarchy, kind):
+    return kind(hierarchy, spec="sim:test", name="test", noise=Noise(seed=1))
+
+
 @pytest.fixture(scope="module")
-def surveys():
-    """Estimates of the L2 and of memory by the requested precision, and the mean distance of an SM, cycles."""
+def hierarchy():
+    """An L2 of two partitions, and SMs at different distances from it."""
     by_sm = tuple(np.random.default_rng(4).uniform(0, SPREAD, SMS).tolist())
-    hierarchy = replace(two_partitions(PolicyKind.LRU), sm_count=SMS, distance=Distance("l2", by_sm))
+    return replace(two_partitions(PolicyKind.LRU), sm_count=SMS, distance=Distance("l2", by_sm))
+
+
+@pytest.fixture(scope="module")
+def surveys(hierarchy):
+    """Estimates of the L2 and of memory by the requested precision, and the distances of the SMs, cycles."""
     found = {}
     for precision in (None, 2.0):
-        device = SimulatedGpu(hierarchy, spec="sim:test", name="test", noise=Noise(seed=1))
-        findings = run_survey(device, elements=["l2", "dram"], precision=precision).findings
+        findings = run_survey(gpu_of(hierarchy, SimulatedGpu), elements=["l2", "dram"], precision=precision).findings
         found[precision] = {(each.element, each.attribute): each for each in findings}
-    return found, by_sm
+    return found, hierarchy.distance.by_sm
 
 
 @pytest.mark.parametrize("name", [("l2", each) for each in NARROWED] + [("dram", "hit_latency")])

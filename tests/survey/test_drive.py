@@ -8,10 +8,12 @@ import pytest
 from gpudissect.device.queue import Deferred
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, StopEarly
 from gpudissect.survey import drive as drive_module
 from gpudissect.survey.drive import Drive
 from gpudissect.trace import Context, Trace
+from gpudissect.workload import Path, Sequential
+from tests.support.workloads import LAP, chase
 
 INFO = DeviceInfo(spec="", name="", origin=Origin.SIMULATED, sm_count=1, span_limits={})
 A, B = Key[int]("test.a", (int,)), Key[None]("test.b", (NoneType,))
@@ -166,3 +168,24 @@ def test_a_batch_that_cannot_be_submitted_fails_its_experiment_alone():
     driver.run()
     assert [each.experiment for each in driver.failures] == ["test.a"] and "no room" in driver.failures[0].reason
     assert driver.outcomes.keys() == {"test.b"}
+
+
+def test_every_part_of_an_experiment_may_end_at_an_interrupt():
+    def plan(bench, known):
+        ended = 0
+        for _ in range(2):
+            try:
+                yield [chase(Path.GLOBAL, Sequential(4, 64), LAP)]
+            except StopEarly:
+                ended += 1
+        return Outcome(knowledge=ended)
+
+    def interrupt(batch):
+        raise KeyboardInterrupt
+
+    experiment = Experiment(Key("test.a"), plan)
+    driver = Drive(Deferred(interrupt), Bench(INFO), {experiment.name: experiment}, lambda *_: None)
+    with pytest.raises(KeyboardInterrupt):
+        driver.run()
+    driver.conclude()
+    assert driver.outcomes["test.a"].knowledge == 2

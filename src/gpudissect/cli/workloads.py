@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpudissect.workload import Chase, Mix, Path, Step, Stream, Workload
 
 BLOCK_FOOTPRINT, TOTAL_FOOTPRINT = "16KiB", "64MiB"
-DEFAULT_THREADS, DEFAULT_CLUSTER = 512, 2
+DEFAULT_THREADS, DEFAULT_CLUSTER, DEFAULT_WIDTH = 512, 2, "16"
 
 # Names of `gpudissect.workload`, which imports numpy.
 OrderName = StrEnum("OrderName", "SEQUENTIAL RANDOM")
@@ -114,7 +114,10 @@ def chase(
     sm: Annotated[int | None, Option(min=0, help="Hardware number of the SM that runs it.")] = None,
     flush: Annotated[bool, Option("--flush", help="Evict the data from every cache first.")] = False,
     peer: Annotated[
-        int, Option(min=0, max=15, help="With path cluster: rank of the block; with path peer: number of the GPU.")
+        int,
+        Option(
+            min=0, max=15, help="With path cluster: rank of the block; with paths peer, peer_l1: number of the GPU."
+        ),
     ] = 1,
     seed: Annotated[int, Option(min=0, max=2**32 - 1, help="Seed of a random order.")] = 0,
     output: TraceOption = None,
@@ -256,7 +259,9 @@ def stream(
     path: Annotated[
         StreamPath | None, Option(help="Path to memory (default global_l2, or global without an L1).")
     ] = None,
-    transfer: Annotated[TransferName, Option(help="Direction of the transfer.")] = TransferName.READ,
+    transfer: Annotated[
+        TransferName, Option(help="Direction, or add: atomic additions, on global_l2 and peer.")
+    ] = TransferName.READ,
     size: Annotated[
         str | None,
         Option(
@@ -268,8 +273,11 @@ def stream(
     threads: Annotated[int | None, Option(min=1, help="Threads per block (default 512; 1 on tma).")] = None,
     ilp: Annotated[int, Option(min=1, help="Accesses in flight per thread.")] = 2,
     width: Annotated[
-        str, Option(metavar="BYTES", help="Size of an access: 1, 2, 4, 8 or 16; on tma, size of a copy.")
-    ] = "16",
+        str | None,
+        Option(
+            metavar="BYTES", help="Size of an access: 1, 2, 4, 8 or 16 (default; 4 to add); on tma, size of a copy."
+        ),
+    ] = None,
     passes: Annotated[int, Option(min=1, help="Number of times that a run traverses the footprint.")] = 1,
     waves: Annotated[int, Option(min=1, help="Number of block waves that traverse the footprint.")] = 1,
     runs: Annotated[int, Option(min=1, help="Timed runs, after an untimed one.")] = 5,
@@ -288,11 +296,16 @@ def stream(
     """
     from gpudissect.units import parse_bytes
     from gpudissect.workload import Path, Stream, Transfer
+    from gpudissect.workload.stream import ADD_WIDTH
 
     if cluster is not None and path is not StreamPath.CLUSTER:
         raise UsageError(f"--cluster needs --path cluster, got {f'--path {path}' if path else 'no --path'}")
+    default_width = str(ADD_WIDTH) if transfer is TransferName.ADD else DEFAULT_WIDTH
     default_size = BLOCK_FOOTPRINT if path in (StreamPath.SHARED, StreamPath.CLUSTER) else TOTAL_FOOTPRINT
-    footprint, width_bytes = parse_bytes(size if size is not None else default_size), parse_bytes(width)
+    footprint, width_bytes = (
+        parse_bytes(size if size is not None else default_size),
+        parse_bytes(width or default_width),
+    )
 
     def make(info: DeviceInfo) -> Stream:
         default = Path.GLOBAL_L2 if Path.GLOBAL_L2 in info.streams else Path.GLOBAL

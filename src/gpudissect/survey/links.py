@@ -54,8 +54,8 @@ def measure_links(
 ) -> Links:
     """Measure the links of a device, each in a survey of its own: a failure on one link does not affect the others.
 
-    `names`: experiments to run; links that none of them measures are skipped. `among`: GPUs to measure links to. None for
-    all.
+    `names`: experiments to run; links that none of them measures are skipped. `among`: GPUs to measure links to.
+    None for all.
     """
     peers = str(device.info.facts.get("peers", "")).split()
     others: dict[str, Device] = {f"cuda:{peer}": Described(device, partial(_with_peer, peer)) for peer in peers}

@@ -26,7 +26,7 @@ from gpudissect.measure.infer_latency import (
     widened,
 )
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
-from gpudissect.measure.sampling import until_precise
+from gpudissect.measure.sampling import shortfall, until_precise
 from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
 from gpudissect.trace import Trace
 from gpudissect.units import format_bytes
@@ -188,7 +188,8 @@ def _cold_latency(
     latency, is_median = summary(traces)
     method = method.replace("trimmed mean", "median") if is_median else method.format(len(traces))
     method, evidence = f"{method} {format_bytes(orders[0].span)}", tuple(trace.workload for trace in traces)
-    return latency_estimate(element, attribute, latency, method, evidence, UNTRIED if l2 is None else BRACKETED)
+    confidence, caveats = UNTRIED if l2 is None else BRACKETED, shortfall(bench, latency)
+    return latency_estimate(element, attribute, latency, method, evidence, confidence, caveats)
 
 
 EXPERIMENTS = (

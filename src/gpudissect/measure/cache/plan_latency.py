@@ -45,7 +45,7 @@ from gpudissect.measure.infer_latency import (
     widened,
 )
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
-from gpudissect.measure.sampling import until_precise
+from gpudissect.measure.sampling import shortfall, until_precise
 from gpudissect.trace import Array, Trace
 from gpudissect.workload import Chase, Path, Shuffled, Timing
 
@@ -196,7 +196,9 @@ def _penalty_estimate(level: Level, deviation: float, chases: Sequence[Chase], b
     first = [[misses.samples, level.hit.samples]]
     samples = yield from until_precise(bench, first, 1 + len(sms) * bool(chases), more, penalty)
     method = "difference between the plateaus of single accesses (the timer cancels)"
-    return latency_estimate(level.element, "miss_penalty", penalty(samples), method, evidence)
+    latency = penalty(samples)
+    caveats = shortfall(bench, latency)
+    return latency_estimate(level.element, "miss_penalty", latency, method, evidence, caveats=caveats)
 
 
 def latency_estimate(
@@ -250,7 +252,9 @@ def l2_latency_plan(bench: Bench, known: Known) -> Plan:
     cycles = [chain.cycles for chain in chains]
     caveat = f"median over SMs and lines; single chains take {min(cycles):.0f} to {max(cycles):.0f} cycles"
     method = L2_METHOD.format(len(chains))
-    hit = latency_estimate("l2", "hit_latency", median_over_sms(chains), method, evidence, LATENCY, (caveat,))
+    latency = median_over_sms(chains)
+    caveats = (caveat, *shortfall(bench, latency))
+    hit = latency_estimate("l2", "hit_latency", latency, method, evidence, LATENCY, caveats)
     if level.far_partition is None:
         partitions = without(Status.NOT_FOUND, "l2", NO_FAR_PARTITION, *PARTITION_ATTRIBUTES)
     else:
@@ -306,7 +310,8 @@ def far_partition_plan(bench: Bench, known: Known) -> Plan:
     samples = yield from until_precise(bench, samples, len(sms), sample, mean)
     latency, means = mean(samples), [each.cycles for each in means_of(samples)]
     caveat = f"mean over {len(means)} SMs; single SMs: {min(means):.0f} to {max(means):.0f} cycles"
-    return Outcome((latency_estimate("l2", "far_latency", latency, FAR_METHOD, evidence, BRACKETED, (caveat,)),))
+    caveats = (caveat, *shortfall(bench, latency))
+    return Outcome((latency_estimate("l2", "far_latency", latency, FAR_METHOD, evidence, BRACKETED, caveats),))
 
 
 def timer_plan(bench: Bench, known: Known) -> Plan:

@@ -1,8 +1,8 @@
 """Which caches hold lines of another GPU's memory, for `gpudissect links`.
 
-Caches are inferred from latencies. If a cache of this GPU holds the line, a repeated load, through the L1 or past it, is
-faster than the first one. If the L2 of the other GPU holds the line, a first load is faster than a first load after many
-other lines of that memory were loaded.
+Caches are inferred from latencies. If a cache of this GPU holds the line, a repeated load, through the L1 or past it,
+is faster than the first one. If the L2 of the other GPU holds the line, a first load is faster than a first load after
+many other lines of that memory were loaded.
 """
 
 from dataclasses import replace
