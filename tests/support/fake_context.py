@@ -117,7 +117,8 @@ class FakeContext:
     def peers(self):
         return (1,)
 
-    atomic_peers = peers
+    def atomic_peers(self, peers):
+        return peers
 
     activate = free = free_host = wait = wait_for = wait_until_cleared = close = l2_fetch_limit = ignore
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -79,12 +79,12 @@ class CudaContext:
         can_access = (self.driver.CUresult.CUDA_SUCCESS, 1)
         return tuple(n for n in sorted(others) if self.driver.cuDeviceCanAccessPeer(self.index, n) == can_access)
 
-    def atomic_peers(self) -> tuple[int, ...]:
-        """Those of `peers` over whose link atomics are single operations, rather than a read and a write."""
+    def atomic_peers(self, peers: Sequence[int]) -> tuple[int, ...]:
+        """Those of these GPUs over whose link atomics are single operations, rather than a read and a write."""
         driver = self.driver
         native = driver.CUdevice_P2PAttribute.CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED
         supported = (driver.CUresult.CUDA_SUCCESS, 1)
-        return tuple(n for n in self.peers() if driver.cuDeviceGetP2PAttribute(native, self.index, n) == supported)
+        return tuple(n for n in peers if driver.cuDeviceGetP2PAttribute(native, self.index, n) == supported)
 
     def free_memory(self) -> tuple[int, int]:
         """Free and total bytes of device memory."""

@@ -114,7 +114,7 @@ class CudaGpu(Device):
             instructions=supported_instructions(context.capability),
             launch_methods=tuple(LaunchMethod),
             copies=tuple(path for path in (Path.HOST, Path.PEER) if path in spans),
-            facts=driver_facts(context, nvml, clusters) | _peer_facts(context),
+            facts=driver_facts(context, nvml, clusters) | _peer_facts(peers, context.atomic_peers(peers)),
             environment=environment(context, nvml),
             provenance=provenance(context, nvml),
         )
@@ -280,8 +280,8 @@ class CudaGpu(Device):
             self._context.close()
 
 
-def _peer_facts(context: CudaContext) -> dict[str, int | float | str]:
-    facts = {"peers": context.peers(), "atomic_peers": context.atomic_peers()}
+def _peer_facts(peers: tuple[int, ...], atomic_peers: tuple[int, ...]) -> dict[str, int | float | str]:
+    facts = {"peers": peers, "atomic_peers": atomic_peers}
     return {name: " ".join(map(str, numbers)) for name, numbers in facts.items() if numbers}
 
 

@@ -13,7 +13,7 @@ from gpudissect.measure.infer_confidence import TIMED, UNTRIED
 from gpudissect.measure.infer_latency import Latency, lap_latency, median_over_sms
 from gpudissect.measure.links.infer_caching import Repeated, holding_caches
 from gpudissect.measure.links.link import CHAINS, nanoseconds
-from gpudissect.measure.links.plan_peer import NO_PEERS
+from gpudissect.measure.links.plan_peer import first_peer, without_peers
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, Study, found, without
 from gpudissect.units import KIB, MIB
 from gpudissect.workload import Chase, Path, PriorAccesses, Sequential, Shuffled, Timing
@@ -36,14 +36,10 @@ HOW = {
 def caching_plan(bench: Bench, known: Known) -> Plan:
     """Latencies of loads that a cache may serve, ns, and which caches do."""
     info = bench.info
-    peers = str(info.facts.get("peers", "")).split()
-    if not peers or not (info.limit(Path.PEER) and info.limit(Path.PEER_L1)):
-        reason = info.unsupported.get(Path.PEER, NO_PEERS)
-        return Outcome(without(Status.NOT_SUPPORTED, "peer", reason, *ATTRIBUTES))
+    if (peer := first_peer(bench)) is None or not info.limit(Path.PEER_L1):
+        return without_peers(bench, *ATTRIBUTES)
     order = Shuffled(LINKS, STRIDE, bench.seed_for("peer caching"))
-    chase = Chase(
-        path=Path.PEER, order=order, timing=Timing.LAP, warmup=0, laps=2, flush=True, alone=True, peer=int(peers[0])
-    )
+    chase = Chase(path=Path.PEER, order=order, timing=Timing.LAP, warmup=0, laps=2, flush=True, alone=True, peer=peer)
     others = Sequential(_displacing_bytes(bench) // OTHERS_STRIDE, OTHERS_STRIDE, OTHERS_START)
     displaced = replace(chase, laps=1, before=(PriorAccesses(path=Path.PEER, order=others, threads=THREADS),))
     sms = bench.rng("peer caching", "sms").permutation(info.sm_count)

@@ -14,17 +14,26 @@ from gpudissect.workload import MOVES, Path, Transfer
 
 LATENCIES = ("hit_latency", "link_latency", "wide_latency")
 ATTRIBUTES = (*LATENCIES, *(f"{transfer}_bandwidth" for transfer in MOVES))
-NO_PEERS = "this device states no GPUs whose memory it can access"
 ADDITIONS = "32-bit additions to consecutive words, one per thread and instruction; atomics to one word are slower"
+
+
+def first_peer(bench: Bench) -> int | None:
+    """Number of the first GPU whose memory the device states that it can access; None for none."""
+    peers = str(bench.info.facts.get("peers", "")).split()
+    return int(peers[0]) if peers and bench.info.limit(Path.PEER) else None
+
+
+def without_peers(bench: Bench, *attributes: str) -> Outcome:
+    """The outcome where the device accesses no other GPU."""
+    reason = bench.info.unsupported.get(Path.PEER, "this device states no GPUs whose memory it can access")
+    return Outcome(without(Status.NOT_SUPPORTED, "peer", reason, *attributes))
 
 
 def peer_plan(bench: Bench, known: Known) -> Plan:
     """Latencies and bandwidths of the link to the first of the peer GPUs that the device states."""
-    peers = str(bench.info.facts.get("peers", "")).split()
-    if not peers or not bench.info.limit(Path.PEER):
-        reason = bench.info.unsupported.get(Path.PEER, NO_PEERS)
-        return Outcome(without(Status.NOT_SUPPORTED, "peer", reason, *ATTRIBUTES))
-    link = Link(Path.PEER, int(peers[0]))
+    if (peer := first_peer(bench)) is None:
+        return without_peers(bench, *ATTRIBUTES)
+    link = Link(Path.PEER, peer)
     estimates: list[Estimate] = []
     for transfer in (Transfer.COPY, Transfer.READ, Transfer.WRITE):  # a copy needs most memory, which is taken once
         best = yield from link.bandwidth(transfer, bench)
@@ -35,15 +44,12 @@ def peer_plan(bench: Bench, known: Known) -> Plan:
 
 def additions_plan(bench: Bench, known: Known) -> Plan:
     """Rate of atomic additions to memory of the first of the peer GPUs, where the link supports them."""
-    facts = bench.info.facts
-    peers, atomic = (str(facts.get(name, "")).split() for name in ("peers", "atomic_peers"))
-    if not peers or not bench.info.limit(Path.PEER):
-        reason = bench.info.unsupported.get(Path.PEER, NO_PEERS)
-        return Outcome(without(Status.NOT_SUPPORTED, "peer", reason, "add_rate"))
-    if peers[0] not in atomic:
+    if (peer := first_peer(bench)) is None:
+        return without_peers(bench, "add_rate")
+    if str(peer) not in str(bench.info.facts.get("atomic_peers", "")).split():
         reason = "the driver states no native atomics over this link"
         return Outcome(without(Status.NOT_SUPPORTED, "peer", reason, "add_rate"))
-    best = yield from Link(Path.PEER, int(peers[0])).additions(bench)
+    best = yield from Link(Path.PEER, peer).additions(bench)
     return Outcome((bandwidth_estimate("peer", "add_rate", best, Unbounded(ADDITIONS), ()),))
 
 
