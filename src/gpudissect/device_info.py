@@ -43,8 +43,9 @@ class DeviceInfo:
             ``cluster_size`` (most blocks of a cluster, each on its own SM), ``clusters_N`` (number of clusters of N
             such blocks that run at once). Links: ``pcie_generation`` (the highest that GPU and slot support),
             ``pcie_lanes`` (in use), ``nvlinks`` (active ones), ``nvlink_version`` (major), ``numa_node`` (nearest),
-            ``peers`` (numbers of the other GPUs whose memory it can access). ``cores`` (FP32 cores of the GPU, by
-            NVML), ``compute_capability``; "yes" or "no": ``global_l1`` and ``local_l1`` (whether
+            ``peers`` (numbers of the other GPUs whose memory it can access), ``atomic_peers`` (those whose link has
+            native atomics), ``nvlink_peers`` (those that NVLink connects with it, by NVML). ``cores`` (FP32 cores of
+            the GPU, by NVML), ``compute_capability``; "yes" or "no": ``global_l1`` and ``local_l1`` (whether
             the L1 caches global and local memory), ``cooperative_launch``, ``concurrent_kernels``.
         environment: versions of driver, compiler and others, as text.
         provenance: which card was measured, where, when and under which settings, as text, under the names of

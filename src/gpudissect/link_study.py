@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from gpudissect.device import kinds
+from gpudissect.device.base import Device
+from gpudissect.device.process import open_in_process
 from gpudissect.device_info import DeviceInfo
 from gpudissect.errors import DeviceError, GpudissectError
-from gpudissect.interrupts import interruptible
+from gpudissect.interrupts import interruptible, uninterrupted
+from gpudissect.measure.plan import Study
 from gpudissect.results.links import LinkReport
 from gpudissect.study import Contents, save_files
 from gpudissect.survey.drive import Progress
-from gpudissect.survey.links import LinkValues, measure_links
+from gpudissect.survey.links import HOST, LinkValues, Pair, Round, measure_link, nvlink_pairs, pairs_of, schedule
+from gpudissect.survey.registry import experiments
 
 PAIRS = ("links.peer", "additions.peer")
 """Experiments of `links_between`."""
@@ -23,9 +30,9 @@ PAIRS = ("links.peer", "additions.peer")
 def links(device: str | None = None, *, seed: int = 0, progress: Progress | None = None) -> LinkReport:
     """Measure the links from GPUs to the host and to each other, as ``gpudissect links`` does.
 
-    `device` is one GPU, such as ``cuda:0``; None for all CUDA GPUs, one after the other. `progress` is called as
-    ``progress(done, total, what)``. A KeyboardInterrupt ends it with the links that were measured. Raises `UsageError`,
-    `DeviceError`.
+    `device` is one GPU, such as ``cuda:0``; None for all CUDA GPUs. Pairs of GPUs that NVLink connects are measured at
+    once, each GPU in one pair; other links one after the other. `progress` is called as ``progress(done, total,
+    what)``. A KeyboardInterrupt ends it with the links that were measured. Raises `UsageError`, `DeviceError`.
     """
     return _measure(kinds.choose(device or "cuda:all").specs, seed, progress)
 
@@ -42,30 +49,94 @@ def _measure(
     names: Collection[str] | None = None,
     among: Collection[str] | None = None,
 ) -> LinkReport:
-    infos: list[DeviceInfo] = []
-    values: list[LinkValues] = []
-    failures: list[str] = []
+    pairs: list[Pair] = []
+    measured: dict[Pair, LinkValues] = {}
     interrupted = False
-    for spec in specs:
+    with uninterrupted(), ThreadPoolExecutor(2 * len(specs)) as threads:  # half of them close what the others use
+        gpus = _Gpus(threads, seed, names)
         try:
-            with ExitStack() as stack:  # one at a time: each may lock a share of the host's free memory
-                with interruptible():
-                    one = stack.enter_context(kinds.open_device(spec))
-                found = measure_links(one, seed, progress, names, among)
-                infos.append(one.info)
+            with interruptible():
+                gpus.open(specs)
+                pairs = [pair for spec, info in gpus.infos.items() for pair in pairs_of(spec, info, names, among)]
+                linked = {pair for spec, info in gpus.infos.items() for pair in nvlink_pairs(spec, info)}
+                for each in schedule(pairs, linked):
+                    for pair, values in gpus.measure(each):
+                        measured[pair] = values
+                        if progress is not None:
+                            progress(len(measured), len(pairs), f"links of {pair[0]}")
         except KeyboardInterrupt:
             interrupted = True
-            break
-        except DeviceError as error:
-            if not infos:
-                raise
-            failures.append(f"{spec}: {error}")
-            continue
-        values += found.values
-        failures += [f"{spec}: {failure.experiment}: {failure.reason}" for failure in found.failures]
-        if interrupted := found.interrupted:
-            break
-    return LinkReport(tuple(infos), tuple(values), tuple(failures), interrupted)
+        finally:
+            gpus.close()
+    if gpus.errors and not gpus.infos:
+        raise next(iter(gpus.errors.values()))
+    found = [measured[pair] for pair in pairs if pair in measured]
+    failures = [f"{spec}: {error}" for spec, error in gpus.errors.items()]
+    failures += (line for values in found for line in values.failures)
+    return LinkReport((*gpus.infos.values(),), tuple(found), tuple(failures), interrupted)
+
+
+@dataclass
+class _Gpus:
+    """GPUs, each in a process of its own that stays open for all links between GPUs.
+
+    The link to the host comes last: that process locks a share of the host's free memory, and ends before the next GPU
+    measures its link. `errors` are of GPUs that could not be opened.
+    """
+
+    threads: ThreadPoolExecutor
+    seed: int
+    names: Collection[str] | None
+    infos: dict[str, DeviceInfo] = field(default_factory=dict)
+    errors: dict[str, DeviceError] = field(default_factory=dict)
+    devices: dict[str, Device] = field(default_factory=dict)
+
+    def open(self, specs: Sequence[str]) -> None:
+        """Open all at once."""
+        for spec in specs:
+            try:  # in this thread: the processes end with the thread that starts them
+                self.devices[spec] = open_in_process(spec, prepares=False)
+            except DeviceError as error:
+                self.errors[spec] = error
+        infos = {spec: self.threads.submit(getattr, device, "info") for spec, device in self.devices.items()}
+        experiments(Study.LINKS)  # imported while they open
+        for spec, info in infos.items():
+            try:
+                self.infos[spec] = info.result()
+            except DeviceError as error:
+                self.errors[spec] = error
+
+    def measure(self, pairs: Round) -> Iterator[tuple[Pair, LinkValues]]:
+        """Measure the pairs of a round; they come in the order in which their lists end."""
+        measure = partial(self._measure_all, pairs_at_once=len(pairs))
+        for future in as_completed([self.threads.submit(measure, each) for each in pairs]):
+            for (source, target), values in future.result():
+                if target == HOST:
+                    self.devices[source].close()
+                elif values.failures:
+                    self._reopen(source)
+                yield (source, target), values
+
+    def _measure_all(self, pairs: Sequence[Pair], pairs_at_once: int) -> list[tuple[Pair, LinkValues]]:
+        values = []
+        for source, target in pairs:
+            try:
+                link = measure_link(self.devices[source], target, self.seed, self.names, pairs_at_once)
+            except DeviceError as error:
+                link = LinkValues(source, target, {}, {}, failures=(f"{source}: link to {target}: {error}",))
+            values.append(((source, target), link))
+        return values
+
+    def _reopen(self, spec: str) -> None:
+        """Start another process: a kernel that crashed ends the use of a GPU in the old one."""
+        self.devices[spec].close()
+        with suppress(DeviceError):
+            self.devices[spec] = open_in_process(spec, prepares=False)
+
+    def close(self) -> None:
+        """Close all at once: ending a process takes some tenths of a second."""
+        for each in [self.threads.submit(device.close) for device in self.devices.values()]:
+            each.result()
 
 
 def save_links(report: LinkReport, output: Path | None, html: Path | None) -> list[GpudissectError]:

@@ -97,11 +97,39 @@ def test_the_nvlinks(monkeypatch, active, number, rate):
     assert monitor.nvlinks() == {} and "nvlink_errors" not in monitor.settings()
 
 
+def test_gpus_that_nvlink_connects(monkeypatch):
+    """Of four others, NVML has no handle of one, states PCIe for another, and refuses to answer for the third."""
+
+    def handle_of(address):
+        if address == "missing":
+            raise RuntimeError("not found")
+        return address
+
+    def status(own, other, index):
+        if other == "refused":
+            raise RuntimeError("not supported")
+        return 0 if (own, other, index) == ("own", "linked", 2) else 5
+
+    nvml = SimpleNamespace(
+        init_v2=lambda: None,
+        device_get_handle_by_pci_bus_id_v2=handle_of,
+        device_get_p2p_status=status,
+        GpuP2PCapsIndex=SimpleNamespace(NVLINK=2),
+        GpuP2PStatus=SimpleNamespace(OK=0),
+    )
+    bindings = pytest.importorskip("cuda.bindings")
+    monkeypatch.setitem(sys.modules, "cuda.bindings.nvml", nvml)
+    monkeypatch.setattr(bindings, "nvml", nvml, raising=False)
+    addresses = {0: "missing", 2: "pcie", 3: "refused", 5: "linked"}
+    assert NvmlMonitor("own").nvlink_peers(addresses) == {"nvlink_peers": "5"}
+    assert NvmlMonitor("own").nvlink_peers({2: "pcie"}) == {}
+
+
 def test_without_nvml_nothing_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.bindings.nvml", None)
     monitor = NvmlMonitor("0000:00:00.0")
     assert (monitor.driver(), monitor.throttling(), monitor.other_processes()) == (None, None, None)
-    assert monitor.cores() is None and monitor.pcie() == {}
+    assert monitor.cores() is None and monitor.pcie() == {} and monitor.nvlink_peers({1: "address"}) == {}
     monitor.close()
 
 

@@ -1,17 +1,18 @@
 """The report on links: matrices, reasons, JSON; and its page, where a slow link stands out."""
 
+import io
 import json
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 import gpudissect
-from gpudissect.device import kinds
 from gpudissect.device.kinds import open_device
-from gpudissect.errors import DeviceError
 from gpudissect.results.links import LinkReport
 from gpudissect.survey.links import LinkValues
 from gpudissect.views.page.links import links_page
+from gpudissect.views.terminal.links import print_links
 
 GPUS = ("cuda:0", "cuda:1", "cuda:2")
 SLOW = ("cuda:2", "cuda:0")
@@ -68,22 +69,16 @@ def test_an_interrupted_report_says_so(report):
     assert "Interrupted" in links_page(interrupted) and interrupted.to_json()["interrupted"]
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), DeviceError("it is lost")], ids=repr)
-def test_links_measured_before_an_error_are_kept(monkeypatch, error):
-    """The second GPU cannot be opened."""
-    first = open_device("sim:gtx980")
-
-    def open_first(spec):
-        if spec == "cuda:1":
-            raise error
-        return first
-
-    monkeypatch.setattr(kinds, "choose", lambda device: kinds.Choice(("cuda:0", "cuda:1")))
-    monkeypatch.setattr(kinds, "open_device", open_first)
-    report = gpudissect.links()
-    assert len(report.gpus) == 1 and report.links
-    assert report.interrupted is isinstance(error, KeyboardInterrupt)
-    assert report.failures == (() if report.interrupted else ("cuda:1: it is lost",))
+def test_a_reader_learns_what_was_measured_at_once(report):
+    assert not report.notes and {link["pairs_at_once"] for link in report.to_json()["links"]} == {1}
+    links = tuple(replace(link, pairs_at_once=4) for link in report.links)
+    at_once = replace(report, links=links)
+    assert {link["pairs_at_once"] for link in at_once.to_json()["links"]} == {4}
+    (note,) = at_once.notes
+    assert "4 pairs" in note and note in links_page(at_once)
+    out = Console(file=io.StringIO(), width=200)
+    print_links(out, at_once)
+    assert note in out.file.getvalue()
 
 
 def test_links_of_a_simulated_gpu_are_not_supported():

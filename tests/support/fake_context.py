@@ -117,6 +117,9 @@ class FakeContext:
     def peers(self):
         return (1,)
 
+    def address_of(self, number):
+        return "0000:00:00.0"
+
     def atomic_peers(self, peers):
         return peers
 
@@ -324,7 +327,9 @@ def chase_runner(context):
 def fake_gpu(context):
     """The device on a fake context."""
     nothing = dict.fromkeys(("cores", "throttling", "other_processes", "close"), lambda: None)
-    nvml = SimpleNamespace(driver=str, settings=dict, pcie=dict, nvlinks=dict, **nothing)
+    nvml = SimpleNamespace(
+        driver=str, settings=dict, pcie=dict, nvlinks=dict, nvlink_peers=lambda addresses: {}, **nothing
+    )
     return CudaGpu(context, nvml)
 
 

@@ -25,7 +25,8 @@ def links(
     """Measure the links from GPUs to the host and to each other.
 
     Rows are the GPUs that load and store, columns whose memory it is. Nothing else should use these GPUs meanwhile.
-    Without -d all CUDA GPUs are measured, one after the other.
+    Without -d all CUDA GPUs are measured: pairs that NVLink connects at once, each GPU in one pair, other links one
+    after the other.
     """
     from gpudissect.interrupts import uninterrupted
     from gpudissect.link_study import links as measured_links

@@ -1,4 +1,4 @@
-"""A process of a device: ``python -P -m gpudissect.device SPEC SEED SOCKET...``, see `gpudissect.device.process`."""
+"""A process of a device: ``python -P -m gpudissect.device SPEC SEED PREPARES SOCKET...``; see `device.process`."""
 
 import gc
 import os
@@ -10,7 +10,7 @@ from gpudissect.child_processes import die_with_parent
 from gpudissect.device.cuda import early_context
 
 
-def main(spec: str, seed: str, *sockets: str) -> None:
+def main(spec: str, seed: str, prepares: str, *sockets: str) -> None:
     """Create the context of a GPU while slow modules are imported, then serve the device."""
     die_with_parent()
     gc.set_threshold(100_000)  # traces are many and make no cycles
@@ -22,7 +22,7 @@ def main(spec: str, seed: str, *sockets: str) -> None:
     from gpudissect.device import process
 
     with suppress(EOFError, ConnectionError):  # the other process is gone
-        process.main(spec, int(seed), [*map(int, sockets)])
+        process.main(spec, int(seed), [*map(int, sockets)], prepares=prepares != "0")
     os._exit(0)  # without freeing each allocation
 
 

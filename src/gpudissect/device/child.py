@@ -36,8 +36,11 @@ def needs_process(spec: str) -> bool:
     return kind in ("cuda", "sim") and name != "all" and os.name == "posix" and bool(sys.executable)
 
 
-def start_child(spec: str, seed: int, count: int | None = None) -> Child:
-    """Start `count` processes of a device, by default as many as it can use. Raises `DeviceError`."""
+def start_child(spec: str, seed: int, count: int | None = None, *, prepares: bool = True) -> Child:
+    """Start `count` processes of a device, by default as many as it can use. Raises `DeviceError`.
+
+    `prepares`: whether they prepare for later batches of a survey while none is waiting.
+    """
     import fcntl  # of POSIX alone: other devices run without it
 
     if count is None:
@@ -52,7 +55,7 @@ def start_child(spec: str, seed: int, count: int | None = None) -> Child:
                 # From 3 on: the caller may have closed a standard stream.
                 descriptors.append(fcntl.fcntl(other, fcntl.F_DUPFD_CLOEXEC, 3))
                 theirs.callback(os.close, descriptors[-1])
-            command = [*COMMAND, spec, str(seed), *map(str, descriptors)]
+            command = [*COMMAND, spec, str(seed), str(int(prepares)), *map(str, descriptors)]
             process = start_process(command, pass_fds=descriptors, stdin=null, stdout=null, env=_environment())
         except (OSError, ValueError) as error:  # no more processes or files, or an impossible name
             raise DeviceError(f"{spec!a:.60}: its process could not be started: {error}") from None

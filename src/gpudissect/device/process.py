@@ -215,27 +215,27 @@ def _joined(answers: Sequence[Answer], batch: Batch) -> list[Trace]:
     return [trace.completed(workload) for workload, trace in zip(batch, traces, strict=True)]
 
 
-def open_in_process(spec: str, *, seed: int = 0) -> Device:
+def open_in_process(spec: str, *, seed: int = 0, prepares: bool = True) -> Device:
     """Open one device as `open_device` does; one that measures or simulates, in processes of its own.
 
-    What cannot be opened there raises its error when the device's `info` is read.
+    `prepares`: see `start_child`. What cannot be opened there raises its error when the device's `info` is read.
     """
     if (early := take_early(spec, seed)) is not None:
         return DeviceProcess(spec, early)
     if not needs_process(spec):
         return kinds.open_device(spec, seed=seed)
-    return DeviceProcess(spec, start_child(spec, kinds.check_seed(seed)))
+    return DeviceProcess(spec, start_child(spec, kinds.check_seed(seed), prepares=prepares))
 
 
-def serve(device: Device, connection: Connection) -> None:
+def serve(device: Device, connection: Connection, *, prepares: bool = True) -> None:
     """Send back the number and the answer of each batch, until an empty message arrives.
 
-    Between batches, the device prepares for later ones.
+    Between batches, a device that `prepares` does so for later ones.
     """
     queue, numbers, is_open = device.queue(), dict[int, int](), True  # of the sender, by the number in the queue
     while is_open or numbers:
         while is_open and (not numbers or connection.poll()):
-            if not connection.poll() and device.prepare():
+            if prepares and not connection.poll() and device.prepare():
                 continue
             if message := connection.recv_bytes():
                 number, batch = pickle.loads(message)
@@ -260,7 +260,7 @@ def _send(connection: Connection, message: object) -> None:
     connection.send_bytes(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
 
 
-def main(spec: str, seed: int, sockets: Sequence[int]) -> None:
+def main(spec: str, seed: int, sockets: Sequence[int], *, prepares: bool = True) -> None:
     """Open a device and serve it on the first socket; fork a copy of it for each further socket.
 
     The device is not closed: what it holds is freed when the process ends, which takes half as long on an H200.
@@ -289,6 +289,6 @@ def main(spec: str, seed: int, sockets: Sequence[int]) -> None:
         else:
             other.close()
     _send(connections[0], device.info)
-    serve(device, connections[0])
+    serve(device, connections[0], prepares=prepares)
     for process in others:  # not for compilers, which end once this process does
         os.waitpid(process, 0)

@@ -75,14 +75,19 @@ class LinkReport:
         return {source: {target: by_pair.get((source, target)) for target in self.targets} for source in sources}
 
     @property
-    def caching(self) -> list[str]:
-        """A line for each set of caches that hold lines of other GPUs' memory."""
+    def notes(self) -> list[str]:
+        """Lines below the matrices: which caches hold lines of other GPUs' memory, and what was measured at once."""
         pairs: dict[str, list[str]] = {}
         for link in self.links:
             if (caches := link.texts.get("cached_in")) is not None:
                 pairs.setdefault(caches, []).append(f"{link.source} to {link.target}")
         named = {caches: f" ({', '.join(of)})" if len(pairs) > 1 else "" for caches, of in pairs.items()}
-        return [f"Lines of another GPU's memory are held by: {caches}{of}" for caches, of in named.items()]
+        notes = [f"Lines of another GPU's memory are held by: {caches}{of}" for caches, of in named.items()]
+        if (count := max((link.pairs_at_once for link in self.links), default=1)) > 1:
+            notes.append(
+                f"Up to {count} pairs of GPUs connected by NVLink were measured at once, each GPU in one of them."
+            )
+        return notes
 
     @property
     def reasons(self) -> list[str]:
@@ -97,7 +102,7 @@ class LinkReport:
     def to_json(self) -> dict[str, Any]:
         """Every value with its bracket, and what the drivers state of the links."""
         rows = [
-            {"from": link.source, "to": link.target, "missing": dict(link.reasons)}
+            {"from": link.source, "to": link.target, "pairs_at_once": link.pairs_at_once, "missing": dict(link.reasons)}
             | {
                 name: {"value": value, "low": low, "high": high, "unit": unit_of(name)}
                 for name, (value, low, high) in link.values.items()
@@ -120,5 +125,5 @@ def _described(info: DeviceInfo) -> dict[str, Any]:
             name: info.facts.get(name)
             for name in ("pcie_generation", "pcie_lanes", "nvlinks", "nvlink_version", "numa_node")
         },
-        "peers": [int(number) for number in str(info.facts.get("peers", "")).split()],
+        **{name: [*map(int, str(info.facts.get(name, "")).split())] for name in ("peers", "nvlink_peers")},
     }

@@ -1,4 +1,4 @@
-"""The links of one GPU: to the host, and to every other GPU whose memory it can access."""
+"""The links of GPUs, to the host and to other GPUs: the order in which they are measured, and one of them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,13 +7,16 @@ from functools import partial
 from gpudissect.device.base import Described, Device
 from gpudissect.device_info import DeviceInfo
 from gpudissect.estimate import Estimate
-from gpudissect.measure.plan import Study
-from gpudissect.survey.drive import Failure, Progress
+from gpudissect.measure.plan import Experiment, Study
 from gpudissect.survey.registry import experiments
 from gpudissect.survey.run import run_experiments
 
 HOST, PEER, OTHER_GPUS = "host", "peer", "other GPUs"
 Bracketed = tuple[float, float, float]  # value, low, high
+Pair = tuple[str, str]
+"""A link: the device that loads and stores, and whose memory it is: `HOST` or another GPU, such as ``cuda:1``."""
+Round = list[list[Pair]]
+"""Lists of pairs that are measured at once; the pairs of a list one after the other."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class LinkValues:
         values: value, low and high by attribute of `ATTRIBUTES`, in its unit.
         reasons: why there is no value, by attribute.
         texts: findings without a number, by attribute.
+        pairs_at_once: number of pairs of GPUs that were measured at the same time, this one included.
+        failures: a line for each experiment that failed.
 
     """
 
@@ -34,50 +39,66 @@ class LinkValues:
     values: Mapping[str, Bracketed]
     reasons: Mapping[str, str]
     texts: Mapping[str, str] = field(default_factory=dict)
+    pairs_at_once: int = 1
+    failures: tuple[str, ...] = ()
 
 
-@dataclass
-class Links:
-    """The links of one GPU, that to the host first; failed experiments; whether it was interrupted."""
+def pairs_of(
+    spec: str, info: DeviceInfo, names: Collection[str] | None = None, among: Collection[str] | None = None
+) -> list[Pair]:
+    """The links of a device, that to the host first, then by number of the other GPU.
 
-    values: list[LinkValues] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
-    interrupted: bool = False
-
-
-def measure_links(
-    device: Device,
-    seed: int = 0,
-    progress: Progress | None = None,
-    names: Collection[str] | None = None,
-    among: Collection[str] | None = None,
-) -> Links:
-    """Measure the links of a device, each in a survey of its own: a failure on one link does not affect the others.
-
-    `names`: experiments to run; links that none of them measures are skipped. `among`: GPUs to measure links to.
-    None for all.
+    `names`: experiments to run; links that none of them measures are left out. `among`: GPUs to measure links to. None
+    for all.
     """
-    peers = str(device.info.facts.get("peers", "")).split()
-    others: dict[str, Device] = {f"cuda:{peer}": Described(device, partial(_with_peer, peer)) for peer in peers}
-    others = {name: one for name, one in others.items() if among is None or name in among}
-    targets: dict[str, Device] = {HOST: device} | (others if peers else {OTHER_GPUS: device})
-    registered, links = experiments(Study.LINKS), Links()
-    chosen = [each for each in registered.values() if names is None or each.name in names]
-    for number, (name, one) in enumerate(targets.items()):
+    peers = [f"cuda:{peer}" for peer in str(info.facts.get("peers", "")).split()]
+    others = [peer for peer in peers if among is None or peer in among] if peers else [OTHER_GPUS]
+    return [(spec, target) for target in (HOST, *others) if _requested(target, names)]
 
-        def report(done: int, total: int, what: str, number: int = number) -> None:
-            if progress is not None:
-                progress(number, len(targets), what)
 
-        if not (requested := [each for each in chosen if each.element == (HOST if name == HOST else PEER)]):
-            continue
-        survey = run_experiments(one, requested, registered, seed=seed, progress=report)
-        links.values.append(_values(device.info.spec, name, survey.findings))
-        links.failures += [replace(each, experiment=f"{each.experiment} to {name}") for each in survey.failures]
-        links.interrupted = survey.interrupted
-        if survey.interrupted:
-            break
-    return links
+def nvlink_pairs(spec: str, info: DeviceInfo) -> list[Pair]:
+    """The links of a device to GPUs that NVLink connects with it, as NVML states."""
+    return [(spec, f"cuda:{peer}") for peer in str(info.facts.get("nvlink_peers", "")).split()]
+
+
+def schedule(pairs: Sequence[Pair], at_once: Collection[Pair] = ()) -> list[Round]:
+    """The order in which links are measured: pairs of `at_once` first, links to the host last.
+
+    Pairs of `at_once` are measured in the rounds of a round-robin tournament (circle method). In a round, each GPU is
+    in at most one list, which holds both directions of a pair. The other links are measured one after the other.
+    """
+    together = {pair for pair in pairs if pair in at_once}
+    gpus = sorted({gpu for pair in together for gpu in pair})
+    gpus += [""] * (len(gpus) % 2)  # no GPU: its opponent waits
+    rounds: list[Round] = []
+    for _ in gpus[1:]:
+        opponents = [*zip(gpus, reversed(gpus), strict=True)][: len(gpus) // 2]
+        both = [[pair for pair in ((one, other), (other, one)) if pair in together] for one, other in opponents]
+        rounds.append([each for each in both if each])
+        gpus = [gpus[0], gpus[-1], *gpus[1:-1]]
+    others = sorted((pair for pair in pairs if pair not in together), key=lambda pair: pair[1] == HOST)
+    return [each for each in rounds if each] + [[[pair]] for pair in others]
+
+
+def measure_link(
+    device: Device, target: str, seed: int = 0, names: Collection[str] | None = None, pairs_at_once: int = 1
+) -> LinkValues:
+    """Measure a link in a survey of its own: a failure on one link does not affect the others. `names`: see `pairs_of`.
+
+    Raises `DeviceError` if the device cannot be opened.
+    """
+    name = device.info.spec
+    if target not in (HOST, OTHER_GPUS):
+        device = Described(device, partial(_with_peer, target.removeprefix("cuda:")))
+    survey = run_experiments(device, _requested(target, names), experiments(Study.LINKS), seed=seed)
+    failures = tuple(f"{name}: {each.experiment} to {target}: {each.reason}" for each in survey.failures)
+    return replace(_values(name, target, survey.findings), pairs_at_once=pairs_at_once, failures=failures)
+
+
+def _requested(target: str, names: Collection[str] | None) -> list[Experiment]:
+    """The experiments that measure a link to `target`."""
+    chosen = [each for each in experiments(Study.LINKS).values() if names is None or each.name in names]
+    return [each for each in chosen if each.element == (HOST if target == HOST else PEER)]
 
 
 def _with_peer(peer: str, info: DeviceInfo) -> DeviceInfo:

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
+from gpudissect import link_study
 from gpudissect.cli.app import main
-from gpudissect.device import kinds
 from gpudissect.device.base import Described
 from gpudissect.errors import DeviceError
 from gpudissect.estimate import Status
 from gpudissect.measure.links import plan_caching, plan_peer
 from gpudissect.measure.links.plan_engine_copies import HOST_ATTRIBUTES, PEER_ATTRIBUTES
 from gpudissect.measure.plan import Study
-from gpudissect.survey.links import measure_links
+from gpudissect.survey.links import measure_link, pairs_of
 from gpudissect.survey.registry import experiments, measured_elements
 from gpudissect.survey.run import run_survey
 from gpudissect.workload import MOVES, Path
@@ -32,6 +32,11 @@ ATTRIBUTES = {"add_rate", *plan_peer.ATTRIBUTES, *plan_caching.ATTRIBUTES, *PEER
 def four(linked):
     """GPU 0, which accesses the memory of three others."""
     return FakePeers(linked, "1 2 3")
+
+
+def measured(device, names=None, among=None):
+    """All links of a device."""
+    return [measure_link(device, target, names=names) for _, target in pairs_of("cuda:0", device.info, names, among)]
 
 
 def test_it_is_not_part_of_discover():
@@ -66,19 +71,17 @@ def test_a_failed_link_does_not_affect_the_others(linked):
                 raise DeviceError("the GPU fell off the bus")
             return super().run(batch)
 
-    links = measure_links(Broken(linked, "1 2 3"))
-    assert [bool(link.values) for link in links.values] == [True, True, False, True]
-    assert {each.experiment for each in links.failures} == {f"{name}.peer to cuda:2" for name in EXPERIMENTS}
-    assert (
-        "fell off the bus" in links.failures[0].reason and "fell off the bus" in links.values[2].reasons["hit_latency"]
-    )
+    links = measured(Broken(linked, "1 2 3"))
+    assert [bool(link.values) for link in links] == [not link.failures for link in links] == [True, True, False, True]
+    assert {line.split(": ")[1] for line in links[2].failures} == {f"{name}.peer to cuda:2" for name in EXPERIMENTS}
+    assert "fell off the bus" in links[2].failures[0] and "fell off the bus" in links[2].reasons["hit_latency"]
 
 
 def test_every_link_has_its_own_values(four):
-    links = measure_links(four)
-    assert not links.failures and not links.interrupted
-    assert [link.target for link in links.values] == ["host", "cuda:1", "cuda:2", "cuda:3"]
-    for link, factor in zip(links.values, (1, 1, 2, 3), strict=True):
+    links = measured(four)
+    assert [link.target for link in links] == ["host", "cuda:1", "cuda:2", "cuda:3"]
+    for link, factor in zip(links, (1, 1, 2, 3), strict=True):
+        assert not link.failures
         if link.target == "host":
             expected = {*plan_peer.LATENCIES, *HOST_ATTRIBUTES, *(f"{each}_bandwidth" for each in MOVES)}
         else:
@@ -91,7 +94,7 @@ def test_every_link_has_its_own_values(four):
 
 
 def test_copy_engines_are_timed_without_the_start_of_a_copy(four):
-    host, first, second, _ = measure_links(four).values
+    host, first, second, _ = measured(four)
     rates = {f"{kind}_{name}_bandwidth": rate for kind, rate in COPIES.items() for name in ("read", "write")}
     for attribute, rate in rates.items():
         value, low, high = host.values[attribute]
@@ -105,12 +108,12 @@ def test_without_other_gpus_there_is_a_reason(linked):
     found = [each for each in survey.findings if each.element == "peer"]
     assert {each.status for each in found} == {Status.NOT_SUPPORTED}
     assert {each.reason for each in found} == {"GPUs are simulated one by one"}
-    host, others = measure_links(linked).values
+    host, others = measured(linked)
     assert (host.target, others.target) == ("host", "other GPUs") and others.reasons["hit_latency"]
 
 
 def test_the_command_prints_a_matrix(four, monkeypatch, capsys):
-    monkeypatch.setattr(kinds, "open_device", lambda spec: four)
+    monkeypatch.setattr(link_study, "open_in_process", lambda spec, prepares: four)
     assert main(["links", "-d", "sim:x"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Latency of a load, ns" and lines[1].split() == ["from", "host", "cuda:1", "cuda:2", "cuda:3"]
@@ -138,6 +141,6 @@ def test_additions_need_native_atomics(linked):
 
 
 def test_links_between_some_gpus_alone(four):
-    links = measure_links(four, names=("links.peer",), among=("cuda:0", "cuda:2"))
-    assert [link.target for link in links.values] == ["cuda:2"] and "add_rate" not in links.values[0].values
-    assert not measure_links(four, names=("links.peer",), among=("cuda:0",)).values
+    (link,) = measured(four, ("links.peer",), ("cuda:0", "cuda:2"))
+    assert link.target == "cuda:2" and link.values and "add_rate" not in link.values
+    assert not measured(four, ("links.peer",), ("cuda:0",))

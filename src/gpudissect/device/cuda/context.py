@@ -79,6 +79,10 @@ class CudaContext:
         can_access = (self.driver.CUresult.CUDA_SUCCESS, 1)
         return tuple(n for n in sorted(others) if self.driver.cuDeviceCanAccessPeer(self.index, n) == can_access)
 
+    def address_of(self, number: int) -> str:
+        """PCI address of another GPU."""
+        return str(type(self.device)(number).pci_bus_id)
+
     def atomic_peers(self, peers: Sequence[int]) -> tuple[int, ...]:
         """Those of these GPUs over whose link atomics are single operations, rather than a read and a write."""
         driver = self.driver

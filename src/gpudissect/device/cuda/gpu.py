@@ -114,7 +114,9 @@ class CudaGpu(Device):
             instructions=supported_instructions(context.capability),
             launch_methods=tuple(LaunchMethod),
             copies=tuple(path for path in (Path.HOST, Path.PEER) if path in spans),
-            facts=driver_facts(context, nvml, clusters) | _peer_facts(peers, context.atomic_peers(peers)),
+            facts=driver_facts(context, nvml, clusters)
+            | _peer_facts(peers, context.atomic_peers(peers))
+            | nvml.nvlink_peers({number: context.address_of(number) for number in peers}),
             environment=environment(context, nvml),
             provenance=provenance(context, nvml),
         )

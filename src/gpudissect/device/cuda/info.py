@@ -6,8 +6,9 @@ import math
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -183,6 +184,17 @@ class NvmlMonitor:
         number = self._query(lambda nvml: min(nvml.device_get_nvlink_version(self._handle, link) for link in active))
         version = _NVLINK_VERSIONS.get(number)
         return {"nvlinks": len(active)} | ({"nvlink_version": version} if version else {})
+
+    def nvlink_peers(self, addresses: Mapping[int, str]) -> dict[str, str]:
+        """The fact ``nvlink_peers``: those of these GPUs, numbers and PCI addresses, that NVLink connects with it."""
+
+        def is_linked(nvml: Any, address: str) -> bool:
+            other = nvml.device_get_handle_by_pci_bus_id_v2(address)
+            status = nvml.device_get_p2p_status(self._handle, other, nvml.GpuP2PCapsIndex.NVLINK)
+            return bool(status == nvml.GpuP2PStatus.OK)
+
+        linked = [number for number, each in addresses.items() if self._query(partial(is_linked, address=each))]
+        return {"nvlink_peers": " ".join(map(str, linked))} if linked else {}
 
     def _active_nvlinks(self) -> list[int]:
         def is_active(link: int) -> bool:

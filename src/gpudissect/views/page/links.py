@@ -28,7 +28,7 @@ def links_page(report: LinkReport) -> str:
             "main",
             *(tag("p", "Interrupted: links are missing.") for _ in range(report.interrupted)),
             *_matrices(report),
-            *(tag("p", line) for line in report.caching),
+            *(tag("p", line) for line in report.notes),
             *(missing if report.reasons else ()),
             *(failed if report.failures else ()),
         ),

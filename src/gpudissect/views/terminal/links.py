@@ -8,7 +8,7 @@ from gpudissect.views.terminal.layout import fitting_table, print_table
 
 
 def print_links(out: Console, report: LinkReport) -> None:
-    """Print the matrices, which caches hold lines of other GPUs, and why values are missing."""
+    """Print the matrices, notes on them, and why values are missing."""
     for attribute, shown in report.matrices.items():
         rows = [
             {"from": Text(source)}
@@ -17,5 +17,5 @@ def print_links(out: Console, report: LinkReport) -> None:
         ]
         out.file.write(f"{shown.title}\n")
         print_table(out, fitting_table(out, ["from", *report.targets], rows))
-    for line in (*report.caching, *report.reasons):
+    for line in (*report.notes, *report.reasons):
         out.file.write(f"{line}\n")
