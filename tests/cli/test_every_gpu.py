@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import os
 import signal
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import gpudissect as gd
 from gpudissect import link_study
 from gpudissect.cli import every_gpu
+from gpudissect.cli.console import finish
 from gpudissect.cli.every_gpu import Job, run_at_once
 from gpudissect.device import kinds
 from gpudissect.device.recording.device import RecordedGpu
@@ -18,6 +20,7 @@ from gpudissect.results.files import load
 from gpudissect.results.links import LinkReport
 from gpudissect.study import Request
 from gpudissect.survey.links import LinkValues
+from tests.support.processes import device_processes, linux
 
 ALL = ("discover", "-d", "cuda:all", "--only", "timer", "-o", "r.json")
 
@@ -76,6 +79,29 @@ def test_a_process_that_is_lost_costs_no_other_result(gpus):
     results, errors = run_at_once(jobs(*gpus), progress, set())
     assert len(results) == len(errors) == 1 and "its process ended with code -9" in str(errors[0])
     assert results[0].device.spec not in str(errors[0])
+
+
+@linux
+def test_a_gpu_that_falls_off_the_bus_loses_its_own_values_only(gpus, capsys):
+    """Its device process is lost in the middle of the survey."""
+    gpus[1] = f"{gpus[0]}?seed=2"
+    totals, killed = [], []
+
+    def progress(done, total, experiment):
+        totals.append(total)
+        if not killed and total > totals[0]:  # both have begun
+            killed.append(device_processes(os.getpid())[0])
+            os.kill(killed[0], signal.SIGKILL)
+
+    results, errors = run_at_once(jobs(*gpus, only=("l1",)), progress, set())
+    assert errors == [] and [result.device.spec for result in results] == gpus
+    (lost,) = (result for result in results if result.failures)
+    (kept,) = (result for result in results if not result.failures)
+    assert any("exited with code" in failure.reason for failure in lost.failures)
+    assert load(Path(f"r.{kept.device.spec.replace(':', '')}.json")).findings == kept.findings
+    assert finish(results, errors) == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f" {lost.device.spec}: " in line and "exited with code" in line
 
 
 @pytest.fixture

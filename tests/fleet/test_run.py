@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 
 import distributed
@@ -20,6 +21,7 @@ from gpudissect.fleet.dask_workers import Card, Finder, measure_cards, workers_o
 from gpudissect.fleet.measure_card import Gpu
 from gpudissect.fleet.run import FleetRequest, run_fleet, simulated_cards
 from gpudissect.fleet.store import run_folder
+from tests.support.processes import device_processes, linux
 
 SHORT = ("--only", "timer")
 
@@ -138,6 +140,28 @@ def test_the_measuring_process_ends_with_its_worker():
     worker.kill()
     worker.wait()
     wait_until(lambda: "State:\tZ" in (status := proc(child, "status")) or not status)
+
+
+@linux
+def test_a_gpu_that_falls_off_the_bus_loses_its_own_values_only(tmp_path, cluster):
+    """The process that drives it is lost in the middle of a survey; its result has what was measured before."""
+    with distributed.Client(cluster) as client:
+        workers = [*client.run(os.getpid).values()]
+
+    def kill_one():
+        while not (found := [device for worker in workers for device in device_processes(worker)]):
+            time.sleep(0.02)
+        time.sleep(1)  # until it has opened the GPU
+        os.kill(found[0], signal.SIGKILL)
+
+    killer = Thread(target=kill_one, daemon=True)
+    killer.start()
+    ended = run(tmp_path, cluster, 3, options=("--only", "l1"))
+    killer.join(10)
+    (problem,) = ended.problems
+    assert problem.startswith("sim:gtx980-0000") and "exited with code" in problem
+    results = [json.loads(file.read_text(encoding="utf-8")) for file in ended.folder.glob("*.json")]
+    assert sum(not result["failures"] for result in results) == 2
 
 
 def test_each_gpu_is_one_card_whatever_its_workers_call_it():

@@ -89,16 +89,17 @@ def finish(results: Sequence[Result], errors: Sequence[GpudissectError]) -> int:
     if stop_requested() or any(result.interrupted for result in results):
         print_note(f"interrupted; {'findings up to then are kept' if found else 'no finding was made'}")
         return INTERRUPTED
-    failures = [failure for result in results for failure in result.failures]
-    if failures:
-        first = failures[0]
-        several = f"{len(failures)} experiments failed, the first, " if len(failures) > 1 else ""
-        print_error(f"{several}{first.experiment}: {first.reason}")
-        if not found:
-            return DeviceError.exit_code
+    incomplete = [result for result in results if result.failures]
+    for result in incomplete:
+        count, first = len(result.failures), result.failures[0]
+        device = f"{result.device.spec}: " if len(results) > 1 else ""
+        several = f"{count} experiments failed, the first, " if count > 1 else ""
+        print_error(f"{device}{several}{first.experiment}: {first.reason}")
+    if incomplete and not found:
+        return DeviceError.exit_code
     if not results and errors:
         return errors[0].exit_code
-    return PARTIAL if errors or failures else DONE
+    return PARTIAL if errors or incomplete else DONE
 
 
 @contextlib.contextmanager
