@@ -22,14 +22,14 @@ class Machine:
 
     def __init__(self, count, nvlink):
         self.specs = tuple(f"cuda:{number}" for number in range(count))
-        self.nvlink, self.lost, self.hangs = nvlink, set(), set()
+        self.nvlink, self.lost, self.hangs, self.facts = nvlink, set(), set(), {}
         self.opened, self.at_once, self.busy, self.log = [], [], [], []
         self.lock = threading.Lock()
 
     def open(self, spec, *, prepares):
         assert not prepares and threading.current_thread() is threading.main_thread()
         peers = " ".join(each.partition(":")[2] for each in self.specs if each != spec)
-        facts = {"peers": peers} | ({"nvlink_peers": peers} if self.nvlink else {})
+        facts = self.facts | {"peers": peers} | ({"nvlink_peers": peers} if self.nvlink else {})
         device = SimpleNamespace(info=SimpleNamespace(spec=spec, facts=facts), closed=threading.Event())
         device.close = device.closed.set
         self.opened.append(device)
@@ -99,6 +99,14 @@ def test_memory_of_the_host_is_locked_by_one_process_at_a_time(machine):
     gpudissect.links()
     assert machine.log == [(spec, 4 - number) for number, spec in enumerate(machine.specs)]
     assert len(machine.opened) == 4 and all(device.closed.is_set() for device in machine.opened)
+
+
+def test_gpus_in_exclusive_mode_are_open_one_at_a_time(machine):
+    machine.facts["compute_mode"] = "exclusive"
+    report = gpudissect.links()
+    assert pairs(report) == expected(machine) and max(machine.at_once) == 1
+    assert machine.log == [(spec, 1) for spec in machine.specs]
+    assert len(machine.opened) == 8 and all(device.closed.is_set() for device in machine.opened)
 
 
 def test_a_pair_that_fails_costs_no_other_and_its_gpu_gets_a_new_process(machine):

@@ -46,7 +46,8 @@ class DeviceInfo:
             ``peers`` (numbers of the other GPUs whose memory it can access), ``atomic_peers`` (those whose link has
             native atomics), ``nvlink_peers`` (those that NVLink connects with it, by NVML). ``cores`` (FP32 cores of
             the GPU, by NVML), ``compute_capability``; "yes" or "no": ``global_l1`` and ``local_l1`` (whether
-            the L1 caches global and local memory), ``cooperative_launch``, ``concurrent_kernels``.
+            the L1 caches global and local memory), ``cooperative_launch``, ``concurrent_kernels``. ``compute_mode`` is
+            "exclusive" if only one process at a time can use the GPU.
         environment: versions of driver, compiler and others, as text.
         provenance: which card was measured, where, when and under which settings, as text, under the names of
             `gpudissect.results.model.Provenance`; empty for a simulated GPU.

@@ -58,8 +58,7 @@ def _measure(
             with interruptible():
                 gpus.open(specs)
                 pairs = [pair for spec, info in gpus.infos.items() for pair in pairs_of(spec, info, names, among)]
-                linked = {pair for spec, info in gpus.infos.items() for pair in nvlink_pairs(spec, info)}
-                for each in schedule(pairs, linked):
+                for each in gpus.rounds(pairs):
                     for pair, values in gpus.measure(each):
                         measured[pair] = values
                         if progress is not None:
@@ -105,6 +104,16 @@ class _Gpus:
                 self.infos[spec] = info.result()
             except DeviceError as error:
                 self.errors[spec] = error
+
+    def rounds(self, pairs: Sequence[Pair]) -> Iterator[Round]:
+        """The order of the links. A GPU in exclusive mode takes one process: then the others are closed meanwhile."""
+        if all("compute_mode" not in info.facts for info in self.infos.values()):
+            yield from schedule(pairs, {pair for spec, info in self.infos.items() for pair in nvlink_pairs(spec, info)})
+            return
+        for spec in self.infos:
+            self.close()
+            self._reopen(spec)
+            yield from schedule([pair for pair in pairs if pair[0] == spec])
 
     def measure(self, pairs: Round) -> Iterator[tuple[Pair, LinkValues]]:
         """Measure the pairs of a round; they come in the order in which their lists end."""

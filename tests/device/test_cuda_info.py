@@ -44,7 +44,14 @@ def test_facts_are_all_that_mt22_lists():
     assert (facts["cooperative_launch"], facts["concurrent_kernels"]) == ("yes", "no")
     assert facts["global_l1"] == facts["local_l1"] == "yes" and facts["cores"] == 512
     assert facts.keys() >= {"compute_capability", "shared_per_sm", "constant_size", "memory_size", "l2_size"}
-    assert facts.keys() >= {"memory_clock_hz", "clock_hz", "memory_bus_bits"}
+    assert facts.keys() >= {"memory_clock_hz", "clock_hz", "memory_bus_bits"} and "compute_mode" not in facts
+
+
+def test_a_gpu_that_takes_one_process():
+    context = FakeContext(1 << 20)
+    context.properties.compute_mode = 3
+    facts = driver_facts(context, SimpleNamespace(cores=lambda: None, pcie=dict, nvlinks=dict), {})
+    assert facts["compute_mode"] == "exclusive"
 
 
 @pytest.mark.parametrize(("mig", "cores"), [(0, 16896), (1, None)])

@@ -27,7 +27,7 @@ PROPERTIES |= {"max_threads_per_multiprocessor": THREADS_PER_SM, "max_threads_pe
 PROPERTIES |= {"max_shared_memory_per_multiprocessor": SHARED_PER_SM, "max_shared_memory_per_block": 48 * KIB}
 PROPERTIES |= {"max_registers_per_block": 32 * KIB, "max_grid_dim_x": 2**31 - 1, "max_persisting_l2_cache_size": 0}
 PROPERTIES |= dict.fromkeys(("global_l1_cache_supported", "local_l1_cache_supported", "cooperative_launch"), True)
-PROPERTIES |= {"concurrent_kernels": False}
+PROPERTIES |= {"concurrent_kernels": False, "compute_mode": 0}
 PROPERTIES |= {"reserved_shared_memory_per_block": SHARED_RESERVED, "ecc_enabled": True}
 PROPERTIES |= {"clock_rate": 1_980_000, "memory_clock_rate": 3_200_000, "global_memory_bus_width": 512}
 

@@ -26,6 +26,7 @@ _MAX_NVLINKS = 18  # of a GPU, up to Blackwell (nvml.h, NVML_NVLINK_MAX_LINKS)
 _NVLINK_VERSIONS = {1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 4, 7: 5}
 """Major versions of NVLink by NVML's numbers (nvml.h, nvmlNvlinkVersion_t)."""
 _NVLINK_ERRORS = range(4)  # replays, recoveries, CRC errors of flits and of data (nvml.h, nvmlNvLinkErrorCounter_t)
+_EXCLUSIVE_PROCESS = 3  # compute mode (cuda.h, CU_COMPUTEMODE_EXCLUSIVE_PROCESS)
 _CLUSTER_SIZES = (2, 4, 8, 16)
 _THROTTLING_S = 0.02  # a query takes 0.2 ms, as long as many launches
 _THROTTLE_REASONS = {
@@ -70,6 +71,7 @@ def driver_facts(context: CudaContext, nvml: NvmlMonitor, clusters: dict[int, in
     }
     facts |= {"cores": cores} if (cores := nvml.cores()) else {}
     facts |= nvml.pcie() | nvml.nvlinks() | numa_node(str(context.device.pci_bus_id))
+    facts |= {"compute_mode": "exclusive"} if int(properties.compute_mode) == _EXCLUSIVE_PROCESS else {}
     facts |= {"cluster_size": max(clusters)} if clusters else {}
     return facts | {f"clusters_{size}": count for size, count in clusters.items()}
 
