@@ -97,6 +97,11 @@ class Request:
         """Whether no option restricts the survey to a part. A recording may still hold only a part."""
         return not (self.hiding or self.elements or self.quick or self.methods or self.profile)
 
+    @property
+    def has_links(self) -> bool:
+        """Whether a survey of all GPUs includes the links between them."""
+        return self.is_whole or self.profile == "health"
+
     def options(self, recorded: Mapping[str, Any]) -> Options:
         """Requested options, else those of a recording, else the defaults. Raises `RecordingError` or `UsageError`."""
         if self.seed is not None and recorded.get("seed", self.seed) != self.seed:

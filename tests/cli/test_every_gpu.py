@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -129,10 +130,33 @@ def test_a_whole_survey_of_all_includes_the_links_between_them(gpus, surveyed, g
 
 
 @pytest.mark.parametrize(
-    "part", [("--quick",), ("--only", "l1"), ("--profile", "health"), ("--method", "wong"), ("--json",)]
+    "part", [("--quick",), ("--only", "l1"), ("--method", "wong"), ("--json",), ("--profile", "health", "--json")]
 )
 def test_a_part_of_a_survey_does_not(surveyed, gpudissect, part):
     assert gpudissect("discover", "-d", "cuda:all", *part)[0] == 0 and not surveyed
+
+
+def test_health_of_all_includes_the_links_unless_a_gpu_is_in_use(gpus, surveyed, gpudissect, monkeypatch):
+    health = ("discover", "-d", "cuda:all", "--profile", "health", "-o", "r.json")
+    assert gpudissect(*health)[0] == 0 and len(surveyed) == 1 and Path("r.links.json").exists()
+    disturbed = gd.discover("sim:gtx980?other_users=100", profile="health")
+    monkeypatch.setattr(every_gpu, "run_at_once", lambda jobs, progress, held: ([disturbed, disturbed], []))
+    code, _, err = gpudissect(*health)
+    assert code == 3 and len(surveyed) == 1 and "links between GPUs are not measured" in err
+
+
+@pytest.mark.parametrize("option", ["--host", "--no-host"])
+def test_the_name_of_the_host_can_be_left_out_of_the_links(gpus, surveyed, gpudissect, monkeypatch, option):
+    with kinds.open_device("sim:gtx980") as device:
+        info = replace(device.info, provenance={"host": "node7", "gpu_uuid": "GPU-1"})
+    link = LinkValues("cuda:0", "cuda:1", {"read_bandwidth": (3.7e11, 3.6e11, 3.8e11)}, {})
+    monkeypatch.setattr(link_study, "links_between", lambda *_: LinkReport((info,), (link,)))
+    monkeypatch.setattr(link_study, "links", lambda *_, **__: LinkReport((info,), (link,)))
+    assert gpudissect("discover", "-d", "cuda:all", option, "-o", "r.json")[0] == 0
+    assert gpudissect("links", option, "-o", "s.links.json")[0] == 0
+    for file in ("r.links.json", "s.links.json"):
+        (gpu,) = json.loads(Path(file).read_text())["gpus"]
+        assert ("host" in gpu["provenance"]) is (option == "--host") and gpu["gpu_uuid"] == "GPU-1"
 
 
 def test_links_that_fail_cost_no_result(gpus, surveyed, gpudissect, monkeypatch):

@@ -113,7 +113,7 @@ def discover(
     """Measure the whole memory hierarchy of a GPU.
 
     With cuda:all, all GPUs are measured at once: FILE.json becomes FILE.cuda0.json, FILE.cuda1.json, ... and DIR gets a
-    folder for each GPU. A full survey then also measures the links between them: FILE.links.json.
+    folder for each GPU. A full survey or a check of health then also measures the links between them: FILE.links.json.
     Ctrl-C keeps what was measured. Exit codes: 0 done, 4 done in part, 130 interrupted.
     """
     from gpudissect.study import Request, check_elements, check_methods
@@ -175,13 +175,15 @@ def run_and_finish(
     with uninterrupted() as held:
         with progress_on_stderr() as progress:
             if several:
-                has_pairs = request.is_whole and len(jobs) > 1 and not (as_json and outputs[:2] == (None, None))
+                has_pairs = request.has_links and len(jobs) > 1 and not (as_json and outputs[:2] == (None, None))
                 if has_pairs:  # what their measurement needs is imported while this process is idle
                     Thread(target=_import_pairs, daemon=True).start()
                 results, errors = run_at_once(jobs, progress, held)
-                if has_pairs and len(results) > 1 and not held:
+                if has_pairs and request.profile and (errors or any(each.failures for each in results)):
+                    print_note("links between GPUs are not measured: a GPU is in use, or its survey failed")
+                elif has_pairs and len(results) > 1 and not held:
                     specs = [each.device.spec for each in results]
-                    report, more = _measure_pairs(specs, request.seed or 0, outputs[:2], progress)
+                    report, more = _measure_pairs(specs, request, outputs[:2], progress)
                     errors += more
             else:
                 result, errors = jobs[0].run(progress)
@@ -205,15 +207,16 @@ def _import_pairs() -> None:
 
 
 def _measure_pairs(
-    specs: Sequence[str], seed: int, outputs: Sequence[Path | None], progress: Progress
+    specs: Sequence[str], request: Request, outputs: Sequence[Path | None], progress: Progress
 ) -> tuple[LinkReport | None, list[GpudissectError]]:
     """Measure links between GPUs; write JSON and page next to `outputs`. Returns the report and the errors."""
     from gpudissect.link_study import links_between, save_links
 
     try:
-        report = links_between(specs, seed, progress)
+        report = links_between(specs, request.seed or 0, progress)
     except GpudissectError as error:
         return None, [error]
+    report = report if request.host else report.without_host()
     failures: list[GpudissectError] = [*map(GpudissectError, report.failures)]
     if any(link.values for link in report.links):
         output, html = (path and path.with_name(f"{path.stem}.links{path.suffix}") for path in outputs)

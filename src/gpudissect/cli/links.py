@@ -10,7 +10,7 @@ from typing import Annotated
 from typer import Option
 
 from gpudissect.cli.console import DONE, INTERRUPTED, PARTIAL, print_error, print_json, progress_on_stderr
-from gpudissect.cli.options import DeviceOption
+from gpudissect.cli.options import DeviceOption, HostOption
 
 
 def links(
@@ -20,6 +20,7 @@ def links(
         Path | None, Option("--output", "-o", metavar="FILE.json", help="Save every value with its bracket as JSON.")
     ] = None,
     html: Annotated[Path | None, Option(metavar="FILE.html", help="Write the matrices as an HTML page.")] = None,
+    host: HostOption = True,
     as_json: Annotated[bool, Option("--json", help="Print every value with its bracket as JSON.")] = False,
 ) -> int:
     """Measure the links from GPUs to the host and to each other.
@@ -37,6 +38,7 @@ def links(
     with uninterrupted():
         with progress_on_stderr() as progress:
             report = measured_links(device, seed=seed, progress=progress)
+        report = report if host else report.without_host()
         if as_json:
             print_json(json.dumps(report.to_json(), indent=1))
         else:

@@ -99,8 +99,8 @@ class History:
 
 def histories(report: FleetReport, runs: Sequence[Run], cards: Sequence[CardReport]) -> list[History]:
     """The last 100 runs of some cards of a report on `runs`, each compared with up to 100 runs before it."""
-    by_file = {run.file: run for run in runs}
-    known = {(card.group, card.card): [by_file[file] for file in card.files] for card in report.cards}
+    by_file = {(run.file, run.card): run for run in runs}
+    known = {(card.group, card.card): [by_file[file, card.card] for file in card.files] for card in report.cards}
     priors = {
         group: run_priors(each for (other, _), each in known.items() if other == group)
         for group in {card.group for card in cards}

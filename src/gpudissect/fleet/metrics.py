@@ -14,10 +14,10 @@ HEADER = {
 
 def metrics(report: FleetReport, runs: Sequence[Run]) -> str:
     """The last value of each reading of each card, and whether the card is out."""
-    by_file = {run.file: run for run in runs}
+    by_file = {(run.file, run.card): run for run in runs}
     samples = {name: list[str]() for name in HEADER}
     for card in report.cards:
-        run = by_file[card.files[-1]]
+        run = by_file[card.files[-1], card.card]
         place = {"card": card.card, "label": card.label, "model": run.group[0], "settings": ", ".join(run.group[1:])}
         samples["gpudissect_card_out"].append(f"{_labels(place)} {card.is_out:d}")
         for (element, attribute), reading in run.readings.items():

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
+from statistics import median
 from sys import intern
 from typing import Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, ValidationError
 
 from gpudissect.child_processes import usable_cores
 from gpudissect.errors import UsageError
@@ -37,6 +39,7 @@ from gpudissect.results.model import (
     command_of,
 )
 from gpudissect.trace import OTHER_PROCESSES
+from gpudissect.vocabulary import ATTRIBUTES as UNIT_OF
 
 MIN_PARALLEL_FILES = 64
 MIN_CHUNK, MAX_CHUNK = 16, 128  # files that a process reads before it returns their runs, which share their texts
@@ -74,6 +77,47 @@ class PartOfResult(Record):
     failures: Items[Failure] = ()
     interrupted: bool = False
     code: str = ""
+
+
+class LinkedGpu(Record):
+    """What `gpudissect links` states of a GPU."""
+
+    spec: str
+    name: str
+    origin: str
+    provenance: Provenance = Provenance()
+    pcie_lanes: int | None = None
+    nvlinks: int | None = None
+
+
+class PartOfLink(Record):
+    """A link, and in further fields its values by attribute."""
+
+    model_config = ConfigDict(extra="allow")
+    source: str = Field(alias="from")
+    target: str = Field(alias="to")
+
+    @property
+    def readings(self) -> dict[Key, Reading]:
+        """Its values by element and attribute. Raises `ValidationError`."""
+        values = {name: each for name, each in (self.model_extra or {}).items() if isinstance(each, dict)}
+        known = {"element": "host" if self.target == "host" else "peer", "confidence": 1.0}
+        findings = [
+            PartOfFinding.model_validate({**each, **known, "attribute": name})
+            for name, each in values.items()
+            if name in UNIT_OF
+        ]
+        return dict(_readings(findings))
+
+
+class PartOfLinks(Record):
+    """The fields of a file of links that a report needs."""
+
+    schema_: Literal["gpudissect-links/1"] = Field(alias="schema")
+    gpus: Items[LinkedGpu]
+    links: Items[PartOfLink]
+    failures: Items[str] = ()
+    interrupted: bool = False
 
 
 class Reading(NamedTuple):
@@ -138,7 +182,7 @@ def read_folder(folder: Path) -> tuple[list[Run], list[str]]:
 
 def _read_all(files: Sequence[Path]) -> Iterator[Run | str]:
     if len(files) < MIN_PARALLEL_FILES:
-        yield from map(_read, files)
+        yield from chain.from_iterable(map(_read, files))
         return
     cores = usable_cores()
     chunk = min(max(MIN_CHUNK, len(files) // (CHUNKS_PER_CORE * cores)), MAX_CHUNK)
@@ -156,7 +200,7 @@ def _read_chunk(files: Sequence[Path]) -> list[Run | str]:
     for file, later in zip_longest(files, files[FILES_AHEAD:]):
         if later is not None:
             _read_ahead(later)
-        runs.append(_read(file))
+        runs += _read(file)
     return runs
 
 
@@ -170,28 +214,59 @@ def _read_ahead(file: Path) -> None:
             os.close(number)
 
 
-def _read(file: Path) -> Run | str:
-    """A run, or why the file is none."""
+def _read(file: Path) -> list[Run | str]:
+    """A run, or one of each GPU whose links the file has, or why the file is none."""
     try:
-        return run_of(load_part(file, PartOfResult) or load(file), str(file))
+        if (part := load_part(file, PartOfResult)) is None and (links := load_part(file, PartOfLinks)) is not None:
+            return [*runs_of_links(links, str(file))]
+        return [run_of(part or load(file), str(file))]
+    except ValidationError:
+        return [f"{file} is a damaged file of links"]
     except UsageError as error:
-        return str(error)
+        return [str(error)]
 
 
 def run_of(result: Result | PartOfResult, file: str) -> Run:
     """What a report needs of a result."""
     origin, card = result.provenance, result.provenance.gpu_uuid
     chosen = (*(("quick",) if result.options.quick else ()), *filter(None, [result.options.profile]))
-    settings = (f"{name} {value}" for name in ("mig", "ecc") if (value := getattr(origin, name)))
     label = " ".join(filter(None, (origin.host, result.device.spec)))
     readings = dict(_readings(result.findings))
     command = command_of({each.element for each in result.findings} or set(result.options.elements or ()))
-    group = (result.device.name, result.device.origin.value, command, *chosen, *settings)
+    group = (result.device.name, result.device.origin.value, command, *chosen, *_settings(origin))
     partitions = _partitions(result.findings, result.device.sm_count)
     failed = [f"{each.experiment}: {each.reason}" for each in result.failures]
     problem = failed[0] if failed else "interrupted" if result.interrupted else ""
     facts = dict(_facts(result))
     return Run(file, card or file, label, group, origin.time or "", readings, facts, partitions, problem)
+
+
+def runs_of_links(found: PartOfLinks, file: str) -> list[Run]:
+    """A run of each GPU, with the median of each value over its links: a slow GPU at one other end does not matter."""
+    values: dict[str, dict[Key, list[Reading]]] = defaultdict(lambda: defaultdict(list))
+    for link in found.links:
+        for key, reading in link.readings.items():
+            values[link.source][key].append(reading)
+    runs = []
+    for gpu in found.gpus:
+        origin = gpu.provenance
+        readings = {
+            key: Reading(median(each.value for each in of), median(each.error for each in of), of[0].unit)
+            for key, of in values[gpu.spec].items()
+        }
+        label = " ".join(filter(None, (origin.host, gpu.spec)))
+        group = (gpu.name, gpu.origin, "links", *_settings(origin))
+        links = gpu.model_dump(include={"pcie_lanes", "nvlinks"}, exclude_none=True)
+        facts = dict(chain(_sizes(links), _states(origin)))
+        failed = [line for line in found.failures if line.startswith(f"{gpu.spec}: ")]
+        problem = failed[0] if failed else "interrupted" if found.interrupted else ""
+        card = origin.gpu_uuid or f"{file} {gpu.spec}"
+        runs.append(Run(file, card, label, group, origin.time or "", readings, facts, problem=problem))
+    return runs
+
+
+def _settings(origin: Provenance) -> Iterator[str]:
+    return (f"{name} {value}" for name in ("mig", "ecc") if (value := getattr(origin, name)))
 
 
 def seconds_of(time: str) -> float | None:
@@ -230,18 +305,25 @@ def _partitions(findings: Iterable[Finding | PartOfFinding], sms: int) -> str:
 
 def _facts(result: Result | PartOfResult) -> Iterator[tuple[str, str]]:
     """What may explain a difference: sizes and clocks that the driver states, the clock observed, other users."""
-    stated, origin = result.device.facts, result.provenance
     yield "SMs", str(result.device.sm_count)
-    for name in ("memory_size", "l2_size", "memory_bus_bits", "pcie_lanes", "nvlinks"):
-        if name in stated:
-            yield _TITLES.get(name, name.replace("_", " ")), str(stated[name])
+    yield from _sizes(result.device.facts)
     if result.conditions.clock_hz and result.conditions.clock_observed:
         yield "SM clock", f"{result.conditions.clock_hz / 1e6:.0f} MHz"
     if result.code:
         yield "gpudissect build", result.code[:12]
-    for name in ("driver", "power_limit", "sm_clock", "memory_clock", "throttling", "remapped_rows", "nvlink_errors"):
-        if text := getattr(origin, name):
-            yield _TITLES.get(name, name.replace("_", " ")), text.removesuffix(" at the start")
+    yield from _states(result.provenance)
     for name in ("throttling", OTHER_PROCESSES):
         if given := [text for text in result.conditions.notes.get(name, ()) if text.lower() not in NO_VALUE]:
             yield f"{name.replace('_', ' ')} while measuring", "; ".join(given)
+
+
+def _sizes(stated: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    for name in ("memory_size", "l2_size", "memory_bus_bits", "pcie_lanes", "nvlinks"):
+        if name in stated:
+            yield _TITLES.get(name, name.replace("_", " ")), str(stated[name])
+
+
+def _states(origin: Provenance) -> Iterator[tuple[str, str]]:
+    for name in ("driver", "power_limit", "sm_clock", "memory_clock", "throttling", "remapped_rows", "nvlink_errors"):
+        if text := getattr(origin, name):
+            yield _TITLES.get(name, name.replace("_", " ")), text.removesuffix(" at the start")

@@ -1,10 +1,13 @@
 """What `gpudissect links` found: the links of some GPUs as matrices, one for each attribute."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from gpudissect import __version__
+from gpudissect.device.base import without_host
 from gpudissect.device_info import DeviceInfo
 from gpudissect.survey.links import HOST as HOST
 from gpudissect.survey.links import OTHER_GPUS, LinkValues
@@ -54,6 +57,10 @@ class LinkReport:
     links: tuple[LinkValues, ...]
     failures: tuple[str, ...] = ()
     interrupted: bool = False
+
+    def without_host(self) -> LinkReport:
+        """The report without the name of the host."""
+        return replace(self, gpus=tuple(map(without_host, self.gpus)))
 
     @property
     def targets(self) -> list[str]:
@@ -121,6 +128,7 @@ def _described(info: DeviceInfo) -> dict[str, Any]:
         "name": info.name,
         "origin": info.origin,
         "gpu_uuid": info.provenance.get("gpu_uuid"),
+        "provenance": dict(info.provenance),
         **{
             name: info.facts.get(name)
             for name in ("pcie_generation", "pcie_lanes", "nvlinks", "nvlink_version", "numa_node")

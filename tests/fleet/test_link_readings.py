@@ -1,0 +1,102 @@
+"""Links between GPUs in a fleet report: the links of each GPU are compared with those of its siblings."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from gpudissect.device.kinds import open_device
+from gpudissect.fleet.history import histories
+from gpudissect.fleet.metrics import metrics
+from gpudissect.fleet.readings import read_folder
+from gpudissect.fleet.report import report
+from gpudissect.fleet.sentences import sentence
+from gpudissect.results.links import LinkReport
+from gpudissect.survey.links import LinkValues
+
+COUNT = 8
+READ = ("peer", "read_bandwidth")
+
+
+def links(slow=(), nvlinks=18, failures=()):
+    """A report on eight GPUs; links in `slow`, by the GPUs that load and whose memory it is, are slower by 10 %."""
+    with open_device("sim:gtx980") as device:
+        infos = [
+            replace(
+                device.info,
+                spec=f"cuda:{number}",
+                facts={"nvlinks": nvlinks if number == 3 else 18, "pcie_lanes": 16},
+                provenance={"host": "node7", "gpu_uuid": f"GPU-{number}", "time": "2026-01-01", "ecc": "on"},
+            )
+            for number in range(COUNT)
+        ]
+    found = []
+    for one in range(COUNT):
+        for other in [each for each in range(COUNT) if each != one]:
+            rate = 370e9 * (1 + 0.001 * ((3 * one + other) % 5)) * (0.9 if (one, other) in slow else 1)
+            values = {"read_bandwidth": (rate, 0.99 * rate, 1.01 * rate), "link_latency": (800.0, 795.0, 805.0)}
+            found.append(LinkValues(f"cuda:{one}", f"cuda:{other}", values, {"add_rate": "none"}, {"cached_in": "L1"}))
+        found.append(LinkValues(f"cuda:{one}", "host", {"read_bandwidth": (5e10, 4.9e10, 5.1e10)}, {}))
+    return LinkReport(tuple(infos), tuple(found), failures)
+
+
+def reported(folder, links):
+    (folder / "node7.links.json").write_text(json.dumps(links.to_json()), encoding="utf-8")
+    runs, unreadable = read_folder(folder)
+    assert not unreadable
+    return runs, report(runs)
+
+
+def test_each_gpu_has_the_median_of_its_links(tmp_path):
+    runs, found = reported(tmp_path, links())
+    assert [run.card for run in runs] == [f"GPU-{number}" for number in range(COUNT)]
+    assert all(run.readings.keys() == {READ, ("host", "read_bandwidth")} for run in runs)
+    assert runs[0].readings["host", "read_bandwidth"].value == 5e10
+    assert runs[0].readings[READ].value == pytest.approx(371e9, rel=0.002)
+    assert not found.out and [(group.cards, group.values) for group in found.groups] == [(COUNT, 2)]
+    assert found.groups[0].name == ("NVIDIA GeForce GTX 980", "simulated", "links", "ecc on")
+
+
+def test_a_gpu_whose_links_are_slow_is_out_and_lost_links_are_named(tmp_path):
+    """Links that lead to it are slow, too; these are one of seven of each sibling."""
+    slow = {(3, other) for other in range(COUNT)} | {(other, 3) for other in range(COUNT)}
+    (card,) = reported(tmp_path, links(slow, nvlinks=17))[1].out
+    assert card.label == "node7 cuda:3"
+    assert "10% slow" in sentence(card) and "NVLinks 17, siblings 18" in sentence(card)
+
+
+def test_metrics_and_histories_are_those_of_each_gpu(tmp_path):
+    runs, found = reported(tmp_path, links({(5, other) for other in range(COUNT)}))
+    rates = [line for line in metrics(found, runs).splitlines() if 'element="peer"' in line]
+    assert len(rates) == COUNT
+    assert ["GPU-5" in line for line in rates] == [float(line.rpartition(" ")[2]) < 340e9 for line in rates]
+    (history,) = histories(found, runs, found.out)
+    assert history.card == "GPU-5" and min(value.value for value in history.runs[0].values if value.key == READ) < 340e9
+
+
+def test_failures_of_a_gpu_are_its_own(tmp_path):
+    runs, _ = reported(tmp_path, links(failures=("cuda:2: links.peer to cuda:1: it is lost",)))
+    assert [run.problem for run in runs if run.problem] == ["cuda:2: links.peer to cuda:1: it is lost"]
+    assert reported(tmp_path, replace(links(), interrupted=True))[0][0].problem == "interrupted"
+
+
+def test_a_file_without_provenance_is_read(tmp_path):
+    """Of an earlier version."""
+    content = links().to_json()
+    for gpu in content["gpus"]:
+        del gpu["provenance"]
+    (tmp_path / "old.json").write_text(json.dumps(content), encoding="utf-8")
+    runs, unreadable = read_folder(tmp_path)
+    assert not unreadable and len({run.card for run in runs}) == COUNT
+
+
+@pytest.mark.parametrize(
+    "value", ["fast", {"value": "fast", "low": "slow"}, {"value": True}, [], None, {"value": 1e300}]
+)
+def test_a_damaged_value_is_left_out_or_one_line(tmp_path, value):
+    (tmp_path / "good.json").write_text(json.dumps(links().to_json()), encoding="utf-8")
+    content = links().to_json()
+    content["links"][0]["read_bandwidth"] = value
+    (tmp_path / "bad.json").write_text(json.dumps(content), encoding="utf-8")
+    runs, unreadable = read_folder(tmp_path)
+    assert len(runs) + COUNT * len(unreadable) == 2 * COUNT and all("bad.json" in line for line in unreadable)
