@@ -1,0 +1,292 @@
+"""Check what `docs/l2.md` says of the L2 of an H200, on recorded runs: ``--check`` for CI.
+
+``--pack FOLDER ...`` writes `docs/results/l2-map-h200.npz` from what `l2_map.cu` measured, a folder for each GPU. Lines
+have 128 B and are numbered from the begin of an allocation of nearly all memory. Names of arrays begin with the number
+of the GPU:
+
+- `pages`, shape (lines,): random lines, 16 of each page; `hits`, shape (SMs, lines): least latency of a hit, less 150
+  cycles.
+- `sets`: for each set the number of its lines, then lines that evict each other.
+- `orders`, `cycles`, shape (2, 24, accesses): sequences in the first sets. Position of the line in the set, plus 64 if
+  it was loaded with evict-first; latency of the load in units of four cycles. Twelve sequences have no hints.
+- `random`, shape (accesses / 4,): random accesses of one thread to 48 MiB, two bits each: 0 near, 1 the other
+  partition, 2 memory.
+- `copies`: rows of home, bytes of a block, lines that were loaded, and how many of 3000 of them hit near.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
+from gpudissect.simulation.cache.models import CacheModel
+
+DATA = Path(__file__).parents[1] / "docs" / "results" / "l2-map-h200.npz"
+Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+LINE, WAYS, SLICES, SETS = 128, 16, 47, 320  # slices of a partition, sets of a slice
+FIRST_BYTE = 528 << 20  # physical address of the allocation, so that no function below has a constant
+HOME = (12, 13, 15, 17, 19, 21, 22, 24, 26, 27, 28, 29, 31, 34, 35, 36)
+"""Bits of the physical address whose XOR is the partition in which a line has its home."""
+CHANNEL = (
+    (11, 13, 16, 19, 20, 21, 22, 23, 26, 29, 30, 31, 33, 35, 36, 37),
+    (14, 16, 17, 18, 19, 22, 25, 27, 30, 31, 32, 33, 36),
+    (10, 13, 15, 16, 18, 19, 20, 21, 23, 24, 25, 26, 27, 28, 32, 34, 35, 36, 37),
+    (8, 12, 16, 18, 20, 22, 24, 26, 30, 33, 35, 37),
+    (10, 13, 16, 17, 18, 19, 21, 22, 23, 24, 26, 27, 28, 29, 30, 31, 32, 34),
+    (11, 14, 17, 18, 21, 25, 28, 32, 33, 35, 36, 37),
+)
+"""Bits of the physical address whose XORs are the low bits of a number; address bits from 17 on are its upper bits."""
+FIFTH = ((0, 2, 3, 4, 5, 6, 8, 10, 11, 13, 15, 17), (1, 5, 8, 9, 13, 14, 17))
+"""Bits of an eighth of the quotient whose XORs are the low two bits of a number; its upper bits are unchanged."""
+SET = (
+    (7, (5, 7, 8, 10, 11, 13, 14, 15, 17, 20)),
+    (9, (0, 1, 2, 5, 6, 7, 9, 11, 14, 17, 20)),
+    (16, (1, 5, 6, 10, 14)),
+    (None, (0, 7, 8, 10, 11, 12, 14, 15, 16)),
+    (None, (0, 1, 2, 5, 7, 10, 13, 14, 15, 18)),
+    (None, (2, 5, 6, 13, 14, 19)),
+)
+"""Bits of the number of a set: the XOR of a bit of the address, if any, and bits of the quotient."""
+PAIRED_SLICES = 40  # slices below it hold copies of the slice with the other low bit, the others of their own number
+RANDOM = (1000, 393_216)  # first line and number of lines of `random`
+PAGE_LINES = 16  # of each page in `hits`
+LISTED, PROBES = 120_000, 3000  # lines of a list of `copies`, and how many of them are probed
+MAX_APART, MIN_KEPT = 0.94, 0.99  # shares of them that stay near
+KEPT_LINES, KEPT_SETS, SEQUENCE = 8192, 2, 4096  # lines of `hits`, sets whose sequences are kept, accesses of each
+WARM = 700_000  # accesses until the contents of most sets are known
+NEAR_CYCLES, HOME_CYCLES = 385, 600  # from which on a load is no hit near, and none in the partition of its home
+MIN_PREDICTED, MAX_WRONG = 0.993, 1e-4  # shares of random accesses, and of accesses to single sets
+
+
+def parity(values: Numbers, bits: tuple[int, ...]) -> Numbers:
+    """XOR of bits of each value."""
+    return np.bitwise_count(values & sum(1 << bit for bit in bits)) & 1  # type: ignore[no-any-return]
+
+
+def place(lines: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Home, slice in the home's partition and set of each line."""
+    address = FIRST_BYTE + lines * LINE
+    quotient, number = np.divmod(numbers_of(lines), SLICES)
+    eighth = quotient >> 3
+    fifth = (eighth >> 2 << 2) | parity(eighth, FIFTH[0]) | parity(eighth, FIFTH[1]).astype(np.int64) << 1
+    sets = fifth % 5 << len(SET)
+    for bit, (own, others) in enumerate(SET):
+        own_bit = 0 if own is None else address >> own & 1
+        sets |= (parity(quotient, others) ^ own_bit).astype(np.int64) << bit
+    return parity(address, HOME), number, sets
+
+
+def numbers_of(lines: Numbers) -> Numbers:
+    """The numbers whose remainders are the slices of lines, and whose quotients select their sets."""
+    address = FIRST_BYTE + lines * LINE
+    low = sum(parity(address, bits).astype(np.int64) << place for place, bits in enumerate(CHANNEL))
+    return (address >> 17 << len(CHANNEL)) | low
+
+
+def near_sets(lines: Numbers, near: int) -> tuple[Flags, Numbers, Numbers]:
+    """Which lines are far from SMs of a partition, their sets there, and in the partition of their home."""
+    home, number, sets = place(lines)
+    far = home != near
+    there = np.where(far & (number < PAIRED_SLICES), number ^ 1, number)
+    return far, there * SETS + sets, number * SETS + sets
+
+
+def levels(lines: Numbers, near: int) -> NDArray[np.int8]:
+    """Where loads of lines hit, from empty caches: 0 near, 1 in the partition of the home, 2 nowhere."""
+    far, sets, home_sets = near_sets(lines, near)
+    missed = simulate(lines, sets)
+    passed = np.flatnonzero(far & (missed == 1))
+    found = 2 * missed
+    found[passed] = 1 + simulate(lines[passed], home_sets[passed])
+    return found
+
+
+def simulate(lines: Numbers, sets: Numbers) -> NDArray[np.int8]:
+    """Which accesses miss in the sets of one partition."""
+    distinct, number = np.unique(lines, return_inverse=True)
+    set_of = np.empty(distinct.size, np.int64)
+    set_of[number] = sets
+    order = np.argsort(set_of, kind="stable")
+    tags = np.empty(distinct.size, np.int64)  # numbers of the lines of a set
+    tags[order] = np.arange(distinct.size) - np.searchsorted(set_of[order], set_of[order])
+    model = Cache((WAYS,) * SLICES * SETS, LINE, LINE, Index(IndexKind.MODULO), Policy(PolicyKind.LRU))
+    return CacheModel(model).access_many((tags[number] * SLICES * SETS + sets) * LINE)
+
+
+def split_sets(sets: Numbers) -> Iterator[Numbers]:
+    """Lines of each set."""
+    while sets.size:
+        yield sets[1 : 1 + sets[0]]
+        sets = sets[1 + sets[0] :]
+
+
+def check_slices(lines: Numbers, hits: NDArray[np.float64]) -> bool:
+    """Print how well the map predicts the latencies of lines; whether as the page says.
+
+    A class is the slice, the home and address bit 8, which changes the latency within some slices. Half of the pages
+    give the latency of each class from each SM. For the lines of a page of the other half, the map is compared with
+    127 others, in which the home or some of the low bits of the number of a line are inverted. At random, one page of
+    128 would prefer the map.
+    """
+    bit_8 = FIRST_BYTE + lines * LINE >> 8 & 1
+    home, _, _ = place(lines)
+    numbers = numbers_of(lines)
+    first = np.arange(lines.size) // PAGE_LINES % 2 == 0
+    own = (numbers % SLICES * 2 + home) * 2 + bit_8
+    means = np.array([np.median(hits[:, first & (own == each)], axis=1) for each in range(4 * SLICES)])
+    distances = np.array([np.minimum(np.abs(line - means), 8).mean(axis=1) for line in hits.T])
+    inverted, other_home = np.arange(1 << len(CHANNEL))[:, None, None], np.arange(2)[:, None]
+    classes = ((numbers ^ inverted) % SLICES * 2 + (home ^ other_home)) * 2 + bit_8
+    fits = distances[np.arange(lines.size), classes].reshape(-1, lines.size // PAGE_LINES, PAGE_LINES).mean(axis=-1)
+    best = fits[:, 1::2].argmin(axis=0)
+    print(f"pages whose latencies fit the map better than 127 others: {np.sum(best == 0)} of {best.size}")
+    return bool(np.all(best == 0))
+
+
+def check_sets(sets: Numbers) -> tuple[int, int]:
+    """Sets whose lines have one place in the near partition, whichever that is, and all sets."""
+    places = [[np.unique(near_sets(lines, near)[1]).size for near in (0, 1)] for lines in split_sets(sets)]
+    return sum(1 in each for each in places), len(places)
+
+
+def near_home(sets: Numbers, cycles: Numbers, orders: Numbers) -> int:
+    """The home of the lines that are near to SM 0: they come from memory, not from the other partition."""
+    slow: tuple[list[float], list[float]] = ([], [])
+    for lines, times, order in zip(split_sets(sets), cycles, orders, strict=False):
+        home, missed = place(lines)[0][order & 63], times > NEAR_CYCLES
+        for each in (0, 1):
+            slow[each].append(float(np.quantile(times[missed & (home == each)], 0.1)))
+    return int(np.median(slow[1]) > np.median(slow[0]))
+
+
+def check_sequences(sets: Numbers, cycles: Numbers, orders: Numbers) -> tuple[int, int, int, int]:
+    """Wrong and all accesses of sequences without hints, then with hints."""
+    near, counts = near_home(sets, cycles, orders), [0, 0, 0, 0]
+    for lines, all_times, all_orders in zip(split_sets(sets), cycles, orders, strict=False):
+        halves = len(all_orders) // 2
+        plain, times = lines[all_orders[:halves].ravel()], all_times[:halves].ravel()
+        far = place(plain)[0] != near
+        seen = np.where(times <= NEAR_CYCLES, 0, np.where(far & (times <= HOME_CYCLES), 1, 2))
+        known = np.arange(seen.size) >= all_orders.shape[1]  # until then earlier kernels decide what hits
+        counts[0] += int(np.sum((levels(plain, near) != seen)[known]))
+        counts[1] += int(known.sum())
+        hit = evict_first_hits(all_orders[halves:].ravel())
+        known = np.arange(hit.size) >= all_orders.shape[1]
+        counts[2] += int(np.sum((hit != (all_times[halves:].ravel() <= NEAR_CYCLES))[known]))
+        counts[3] += int(known.sum())
+    return counts[0], counts[1], counts[2], counts[3]
+
+
+def evict_first_hits(order: Numbers) -> Flags:
+    """Which loads of a set hit, if lines whose last load had the hint evict-first are evicted before others."""
+    recency: dict[int, bool] = {}  # hint of the last load of each line that is present, the least recent first
+    hits = []
+    for each in order.tolist():
+        line, hinted = each & 63, each >= 64
+        hits.append(line in recency)
+        if line in recency:
+            del recency[line]
+        elif len(recency) == WAYS:
+            del recency[next((old for old, hint in recency.items() if hint), next(iter(recency)))]
+        recency[line] = hinted
+    return np.array(hits)
+
+
+def hash_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """32-bit hashes, as in `l2_map.cu`."""
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        numbers = (numbers ^ (numbers >> np.uint64(33))) * np.uint64(factor)
+    return ((numbers ^ (numbers >> np.uint64(33))) >> np.uint64(20)) & np.uint64(0xFFFFFFFF)
+
+
+def random_lines(accesses: int) -> Numbers:
+    """The lines of the random accesses, as in `l2_map.cu`."""
+    first, count = RANDOM
+    steps = np.arange(accesses, dtype=np.uint64)
+    one, other = (
+        (hash_numbers(steps + np.uint64(seed << 40)) * np.uint64(count) >> np.uint64(32)).astype(np.int64)
+        for seed in (1, 1001)
+    )
+    return first + np.where(steps % 2 == 1, np.minimum(one, other), one)
+
+
+def check_random(packed: NDArray[np.uint8], near: int) -> float:
+    """Share of the random accesses that are predicted to hit or miss in the near partition."""
+    seen = (packed[:, None] >> np.arange(0, 8, 2) & 3).ravel()
+    predicted = levels(random_lines(seen.size), near)
+    return float(np.mean((predicted == 0) == (seen == 0), where=np.arange(seen.size) >= WARM))
+
+
+def check_copies(rows: Numbers, near: int) -> bool:
+    """Print which lines of a list of 120,000 are still near; whether only those far and apart have lost copies."""
+    shares = {(home, block): kept / PROBES for home, block, lines, kept in rows.tolist() if lines == LISTED}
+    apart, blocks = shares[1 - near, LINE], shares[1 - near, 1024]
+    own = shares[near, LINE]
+    print(f"lines that stay near: home near {own:.3f}, far and apart {apart:.3f}, far in blocks {blocks:.3f}")
+    return apart < MAX_APART < MIN_KEPT < min(own, blocks)
+
+
+def pack(folders: list[Path]) -> None:
+    """Write `DATA` from what `l2_map.cu` measured; a folder may have a part of the files."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for number, folder in enumerate(folders):
+        if (folder / "hits.u8").exists():
+            pages = np.fromfile(folder / "pages.u32", np.uint32)
+            arrays[f"{number}_pages"] = pages[:KEPT_LINES]
+            hits = np.fromfile(folder / "hits.u8", np.uint8).reshape(-1, pages.size)
+            arrays[f"{number}_hits"] = hits[:, :KEPT_LINES]
+        if (folder / "sets.u32").exists():
+            arrays[f"{number}_sets"] = np.fromfile(folder / "sets.u32", np.uint32)
+            shape = (-1, 24, SEQUENCE)
+            arrays[f"{number}_orders"] = np.fromfile(folder / "orders.u8", np.uint8).reshape(shape)[:KEPT_SETS]
+            cycles = np.fromfile(folder / "cycles.u16", np.uint16).reshape(shape)[:KEPT_SETS]
+            arrays[f"{number}_cycles"] = np.minimum(cycles // 4, 255).astype(np.uint8)
+            arrays[f"{number}_random"] = np.fromfile(folder / "random0.u32", np.uint8)
+            arrays[f"{number}_copies"] = np.loadtxt(folder / "copies.csv", np.int64, delimiter=",", skiprows=1)
+    with DATA.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes them for its own options
+
+
+def check(data: Mapping[str, NDArray[np.integer[Any]]]) -> bool:
+    """Print what the recorded runs show; whether that is what the page says."""
+    holds = []
+    for gpu in sorted({name.partition("_")[0] for name in data}):
+        print(f"GPU {gpu}")
+        if f"{gpu}_hits" in data:
+            holds.append(check_slices(data[f"{gpu}_pages"].astype(np.int64), data[f"{gpu}_hits"].astype(np.float64)))
+        if f"{gpu}_sets" in data:
+            sets, orders, cycles = (data[f"{gpu}_{name}"].astype(np.int64) for name in ("sets", "orders", "cycles"))
+            cycles *= 4
+            near = near_home(sets, cycles, orders)
+            same, total = check_sets(sets)
+            print(f"sets whose lines have the same slice and set: {same} of {total}")
+            wrong, accesses, wrong_hinted, hinted = check_sequences(sets, cycles, orders)
+            print(f"accesses to single sets: {wrong} of {accesses} wrong; with evict-first {wrong_hinted} of {hinted}")
+            share = check_random(data[f"{gpu}_random"].astype(np.uint8), near)
+            print(f"random accesses predicted: {share:.2%}")
+            holds.append(check_copies(data[f"{gpu}_copies"].astype(np.int64), near))
+            holds += [same == total, wrong <= MAX_WRONG * accesses, not wrong_hinted, share >= MIN_PREDICTED]
+    return all(holds)
+
+
+def main() -> int:
+    """Print what was found; with ``--check``, exit status 1 if it is not what the page says."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--pack", nargs="+", type=Path, metavar="FOLDER")
+    options = parser.parse_args()
+    if options.pack:
+        pack(options.pack)
+    with np.load(DATA, allow_pickle=False) as data:
+        return int(not check(data) and options.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
