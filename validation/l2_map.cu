@@ -2,7 +2,7 @@
 //
 //   nvcc -arch=sm_90 -O2 -o l2_map validation/l2_map.cu && ./l2_map FOLDER [SEED]
 //
-// Takes nearly all memory of GPU 0 and half a minute. Lines of 128 B are numbered from the begin of the allocation.
+// Takes nearly all memory of GPU 0 and half a minute. Lines of 128 B are numbered from the start of the allocation.
 //   pages.u32, hits.u8     random lines, 16 in a page; the least latency of a hit from each SM, less 150 cycles
 //   sets.u32               for each set: number of lines, then lines that evict each other
 //   orders.u8, cycles.u16  sequences in a set: position of the line in the set (+64: load with evict-first), latency
@@ -36,14 +36,22 @@ constexpr int SHARED_BYTES = 120 << 10;  // so that one block runs on each SM
 constexpr u32 LINE = 128, PAGE_LINES = 16384, PAGES = 2048, LINES_IN_PAGE = 16, LAPS = 8;
 constexpr u64 FIRST_BYTE = 528ull << 20;  // physical address of the first line
 constexpr u32 CANDIDATES = 3 << 19, SETS = 6, EVICTED = 385, REPEATS = 3, LENGTH = 4096;
-constexpr u32 RANDOM_ACCESSES = 1 << 21, FAR = 370, MEMORY = 525;  // cycles from which a load is not near, or from memory
+constexpr u32 RANDOM_ACCESSES = 1 << 21, FAR = EVICTED, MEMORY = 500;  // cycles from which a load is not near, or from memory
 
 __device__ volatile u32 sink;
+__device__ u32 ran;
 
 __device__ u32 sm() {
     u32 number;
     asm volatile("mov.u32 %0, %%smid;" : "=r"(number));
     return number;
+}
+
+// Whether this block is not on SM 0. (One block runs on each SM, if the GPU has nothing else to do.)
+__device__ bool is_elsewhere() {
+    if (sm()) return true;
+    ran = 1;
+    return false;
 }
 
 // Past the L1. The assembler merges weak loads of one address (`ld.global.cg`), but not relaxed ones.
@@ -76,6 +84,7 @@ __device__ u32 timed(const u8* address, bool evict_first = false, u64 policy = 0
 }
 
 __global__ void hits(const u8* memory, const u32* lines, u8* out) {
+    is_elsewhere();  // all SMs work
     if (threadIdx.x) return;
     for (u32 i = 0; i < PAGES; i++) {
         u32 page = (i + sm() * (PAGES / gridDim.x)) % PAGES, least[LINES_IN_PAGE];
@@ -92,7 +101,7 @@ __global__ void hits(const u8* memory, const u32* lines, u8* out) {
 
 // Latency of a line after all of a list have been loaded, `REPEATS` times.
 __global__ void evict(const u8* memory, u32 line, const u32* list, u32 count, u32* out) {
-    if (sm()) return;
+    if (is_elsewhere()) return;
     for (u32 i = 0; i < REPEATS; i++) {
         u32 sum = 0;
         if (threadIdx.x == 0) sink = load(memory + (u64)line * LINE);
@@ -110,16 +119,17 @@ __global__ void evict(const u8* memory, u32 line, const u32* list, u32 count, u3
 
 // Which lines are evicted by the up to 32 lines of a set.
 __global__ void members(const u8* memory, const u32* set, u32 count, const u32* lines, u32 total, u16* out) {
-    if (sm()) return;
+    if (is_elsewhere()) return;
     u32 lane = threadIdx.x;
     for (u32 i = 0; i < total; i++) {
         u32 sum = lane == 0 ? load(memory + (u64)lines[i] * LINE) : 0;
-        sum += __shfl_sync(~0u, sum, 0);
         for (u32 pass = 0; pass < 2; pass++) {
+            __threadfence();  // one after the other: no address depends on an earlier load
+            __syncwarp();
             if (lane < count) sum += load(memory + (u64)set[lane] * LINE);
-            sum += __shfl_xor_sync(~0u, sum, 1);
         }
         if (sum == 1) sink = sum;
+        __threadfence();
         __syncwarp();
         if (lane == 0) out[i] = min(timed(memory + (u64)lines[i] * LINE), 65535u);
         __syncwarp();
@@ -127,7 +137,7 @@ __global__ void members(const u8* memory, const u32* set, u32 count, const u32* 
 }
 
 __global__ void sequence(const u8* memory, const u32* lines, const u8* order, u16* out) {
-    if (sm() || threadIdx.x) return;
+    if (is_elsewhere() || threadIdx.x) return;
     u64 policy;
     asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
     for (u32 i = 0; i < LENGTH; i++)
@@ -146,7 +156,7 @@ __device__ u32 hash(u64 number) {
 
 // Random lines of `count`, `stride` apart. Every second access prefers low numbers, so that some lines are hot.
 __global__ void random_accesses(const u8* memory, u32 first, u32 count, u32 stride, u64 seed, u32* out) {
-    if (sm() || threadIdx.x) return;
+    if (is_elsewhere() || threadIdx.x) return;
     u32 word = 0;
     for (u32 i = 0; i < RANDOM_ACCESSES; i++) {
         u32 line = ((u64)hash(i + (seed << 40)) * count) >> 32;
@@ -159,7 +169,7 @@ __global__ void random_accesses(const u8* memory, u32 first, u32 count, u32 stri
 
 // How many of 3000 random lines of a list hit near after two passes of many threads over the list.
 __global__ void copies(const u8* memory, const u32* list, u32 count, u32* out) {
-    if (sm()) return;
+    if (is_elsewhere()) return;
     for (u32 pass = 0; pass < 2; pass++) {
         u32 sum = 0;
         for (u32 j = threadIdx.x; j < count; j += blockDim.x) sum += load(memory + (u64)list[j] * LINE);
@@ -180,16 +190,24 @@ static int sms;
 static std::string folder;
 static std::mt19937 random_number;
 
+static u32 random_below(u64 limit) { return std::uniform_int_distribution<u32>(0, limit - 1)(random_number); }
+
 static void save(const std::string& name, const void* data, size_t bytes, bool append = false) {
     std::ofstream file(folder + "/" + name, append ? std::ios::binary | std::ios::app : std::ios::binary);
     file.write((const char*)data, bytes);
     if (!file) fprintf(stderr, "%s: not written\n", name.c_str()), exit(1);
 }
 
+// Results of the kernel launched last. Only the block on SM 0 works; `ran` says that there was one.
 template <class T>
 static std::vector<T> fetch(const void* from, size_t count) {
     std::vector<T> values(count);
     CHECK(cudaGetLastError());
+    u32 number = 0;
+    CHECK(cudaMemcpyFromSymbol(&number, ran, 4));
+    if (!number) fprintf(stderr, "no block ran on SM 0\n"), exit(1);
+    const u32 none = 0;
+    CHECK(cudaMemcpyToSymbol(ran, &none, 4));
     CHECK(cudaMemcpy(values.data(), from, count * sizeof(T), cudaMemcpyDeviceToHost));
     return values;
 }
@@ -239,10 +257,10 @@ static u32 home(u64 line) {
 // from what records copies, and not always.
 static bool find_set(u64 lines, u32 wanted) {
     u32 line;
-    do line = random_number() % lines;
+    do line = random_below(lines);
     while (home(line) != wanted);
     std::vector<u32> all(CANDIDATES);
-    for (u32& each : all) each = random_number() % lines;
+    for (u32& each : all) each = random_below(lines);
     std::sort(all.begin(), all.end());
     all.erase(std::unique(all.begin(), all.end()), all.end());
     all.erase(std::remove(all.begin(), all.end(), line), all.end());
@@ -284,8 +302,8 @@ static bool find_set(u64 lines, u32 wanted) {
             for (u32 skewed = 0; skewed < 2; skewed++) {
                 std::vector<u8> order(LENGTH);
                 for (u8& each : order) {
-                    u32 a = random_number() % used, b = random_number() % used, c = random_number() % used;
-                    each = (skewed ? std::min({a, b, c}) : a) | (hinted && random_number() % 4 == 0 ? 64 : 0);
+                    u32 a = random_below(used), b = random_below(used), c = random_below(used);
+                    each = (skewed ? std::min({a, b, c}) : a) | (hinted && random_below(4) == 0 ? 64 : 0);
                 }
                 CHECK(cudaMemcpy(small + 1024, order.data(), LENGTH, cudaMemcpyHostToDevice));
                 sequence<<<sms, 32, SHARED_BYTES>>>(memory, on_gpu, (u8*)(small + 1024), (u16*)results);
@@ -300,7 +318,7 @@ static bool find_set(u64 lines, u32 wanted) {
 static std::vector<u32> blocks(u32 wanted, u64 lines, u32 bytes, size_t count) {
     u32 size = bytes / LINE;
     std::vector<u32> first, list;
-    while (first.size() * size < 3 * count) first.push_back(random_number() % (lines / size));
+    while (first.size() * size < 3 * count) first.push_back(random_below(lines / size));
     std::sort(first.begin(), first.end());
     first.erase(std::unique(first.begin(), first.end()), first.end());
     std::shuffle(first.begin(), first.end(), random_number);
@@ -319,6 +337,7 @@ int main(int count, char** arguments) {
     sms = properties.multiProcessorCount;
     size_t free_bytes, total_bytes;
     CHECK(cudaMemGetInfo(&free_bytes, &total_bytes));
+    if (free_bytes < 40ull << 30) return fprintf(stderr, "40 GiB of free memory are needed\n"), 1;
     u64 bytes = ((free_bytes >> 30) - 3) << 30, lines = bytes / LINE;
     CHECK(cudaMalloc(&memory, bytes));
     CHECK(cudaMemset(memory, 0, bytes));
@@ -332,8 +351,8 @@ int main(int count, char** arguments) {
 
     std::vector<u32> pages;
     for (u32 i = 0; i < PAGES; i++) {
-        u32 page = random_number() % (bytes >> 21);
-        for (u32 j = 0; j < LINES_IN_PAGE; j++) pages.push_back(page * PAGE_LINES + random_number() % PAGE_LINES);
+        u32 page = random_below(bytes >> 21);
+        for (u32 j = 0; j < LINES_IN_PAGE; j++) pages.push_back(page * PAGE_LINES + random_below(PAGE_LINES));
     }
     put(on_gpu, pages);
     hits<<<sms, 32, SHARED_BYTES>>>(memory, on_gpu, results);
