@@ -176,3 +176,20 @@ def test_an_interrupt_keeps_what_was_measured_and_ends_what_hangs(machine):
 def test_links_between_gpus_leave_out_the_host_and_other_gpus(machine):
     report = link_study.links_between(machine.specs[:2], 0, lambda *_: None)
     assert pairs(report) == [("cuda:0", "cuda:1"), ("cuda:1", "cuda:0")]
+
+
+def test_a_gpu_that_cannot_be_opened_again_loses_its_later_links_and_says_why(machine, monkeypatch):
+    machine.lost = {("cuda:0", "cuda:3")}
+    opened = []
+
+    def open_once(spec, *, prepares):
+        opened.append(spec)
+        if opened.count(spec) > 1:
+            raise DeviceError("no more processes")
+        return machine.open(spec, prepares=prepares)
+
+    monkeypatch.setattr(link_study, "open_in_process", open_once)
+    report = link_study.links()
+    lost = [link for link in report.links if not link.values]
+    assert {link.source for link in lost} == {"cuda:0"}
+    assert sum("no more processes" in line for line in report.failures) == len(lost) - 1

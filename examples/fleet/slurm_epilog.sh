@@ -1,7 +1,7 @@
 #!/bin/bash
 # Slurm epilog (slurm.conf: Epilog=.../slurm_epilog.sh): checks the GPUs of a node after a job.
 #
-# Where other processes still use a GPU, nothing is measured; if one starts later, the check gives way. Results go to a
+# Where other processes still use a GPU, nothing is measured; if one starts while a GPU is measured, the check gives way. Results go to a
 # shared folder. A report on it, by cron on one host, names the cards that differ; delete old results there as well:
 #     gpudissect fleet report "$RESULTS" --prometheus /var/lib/node_exporter/gpudissect.prom
 #     find "$RESULTS" -name '*.json' -mtime +90 -delete

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -80,7 +79,7 @@ class _Gpus:
     """GPUs, each in a process of its own that stays open for all links between GPUs.
 
     The link to the host comes last: that process locks a share of the host's free memory, and ends before the next GPU
-    measures its link. `errors` are of GPUs that could not be opened.
+    measures its link. `errors` are of GPUs that could not be opened, `lost` of those that could not be opened again.
     """
 
     threads: ThreadPoolExecutor
@@ -89,6 +88,7 @@ class _Gpus:
     infos: dict[str, DeviceInfo] = field(default_factory=dict)
     errors: dict[str, DeviceError] = field(default_factory=dict)
     devices: dict[str, Device] = field(default_factory=dict)
+    lost: dict[str, DeviceError] = field(default_factory=dict)
 
     def open(self, specs: Sequence[str]) -> None:
         """Open all at once."""
@@ -130,6 +130,8 @@ class _Gpus:
         values = []
         for source, target in pairs:
             try:
+                if error := self.lost.get(source):
+                    raise error
                 link = measure_link(self.devices[source], target, self.seed, self.names, pairs_at_once)
             except DeviceError as error:
                 link = LinkValues(source, target, {}, {}, failures=(f"{source}: link to {target}: {error}",))
@@ -139,8 +141,10 @@ class _Gpus:
     def _reopen(self, spec: str) -> None:
         """Start another process: a kernel that crashed ends the use of a GPU in the old one."""
         self.devices[spec].close()
-        with suppress(DeviceError):
+        try:
             self.devices[spec] = open_in_process(spec, prepares=False)
+        except DeviceError as error:
+            self.lost[spec] = error
 
     def close(self) -> None:
         """Close all at once: ending a process takes some tenths of a second."""

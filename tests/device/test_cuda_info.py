@@ -128,15 +128,16 @@ def test_gpus_that_nvlink_connects(monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.bindings.nvml", nvml)
     monkeypatch.setattr(bindings, "nvml", nvml, raising=False)
     addresses = {0: "missing", 2: "pcie", 3: "refused", 5: "linked"}
-    assert NvmlMonitor("own").nvlink_peers(addresses) == {"nvlink_peers": "5"}
-    assert NvmlMonitor("own").nvlink_peers({2: "pcie"}) == {}
+    monitor = NvmlMonitor("own")
+    assert monitor.nvlink_peers([0, 2, 3, 4, 5], addresses.__getitem__) == {"nvlink_peers": "5"}  # 4: no address
+    assert monitor.nvlink_peers([2], addresses.__getitem__) == {}
 
 
 def test_without_nvml_nothing_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.bindings.nvml", None)
     monitor = NvmlMonitor("0000:00:00.0")
     assert (monitor.driver(), monitor.throttling(), monitor.other_processes()) == (None, None, None)
-    assert monitor.cores() is None and monitor.pcie() == {} and monitor.nvlink_peers({1: "address"}) == {}
+    assert monitor.cores() is None and monitor.pcie() == {} and monitor.nvlink_peers([1], str) == {}
     monitor.close()
 
 

@@ -54,7 +54,7 @@ def test_each_gpu_has_the_median_of_its_links(tmp_path):
     assert runs[0].readings["host", "read_bandwidth"].value == 5e10
     assert runs[0].readings[READ].value == pytest.approx(371e9, rel=0.002)
     assert not found.out and [(group.cards, group.values) for group in found.groups] == [(COUNT, 2)]
-    assert found.groups[0].name == ("NVIDIA GeForce GTX 980", "simulated", "links", "ecc on")
+    assert found.groups[0].name == ("NVIDIA GeForce GTX 980", "simulated", "links", "7 other GPUs", "ecc on")
 
 
 def test_a_gpu_whose_links_are_slow_is_out_and_lost_links_are_named(tmp_path):
@@ -100,3 +100,51 @@ def test_a_damaged_value_is_left_out_or_one_line(tmp_path, value):
     (tmp_path / "bad.json").write_text(json.dumps(content), encoding="utf-8")
     runs, unreadable = read_folder(tmp_path)
     assert len(runs) + COUNT * len(unreadable) == 2 * COUNT and all("bad.json" in line for line in unreadable)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_with_few_links_no_gpu_is_blamed_for_another(tmp_path, count):
+    """One link more or less decides the median of one or two."""
+    for node in range(16):
+        content = links({(0, 1), (1, 0), (0, 2), (2, 0)} if node == 5 else ()).to_json()
+        content["gpus"] = content["gpus"][:count]
+        for gpu in content["gpus"]:
+            gpu["provenance"]["gpu_uuid"] += f"-{node}"
+        kept = {"host", *(gpu["spec"] for gpu in content["gpus"])}
+        content["links"] = [link for link in content["links"] if {link["from"], link["to"]} <= kept]
+        (tmp_path / f"{node}.json").write_text(json.dumps(content), encoding="utf-8")
+    runs, _ = read_folder(tmp_path)
+    assert all(run.readings.keys() == {("host", "read_bandwidth")} for run in runs)
+    assert not report(runs).out
+
+
+def test_gpus_with_fewer_links_are_a_group_of_their_own(tmp_path):
+    content = links().to_json()
+    content["links"] = [link for link in content["links"] if link["from"] != "cuda:7" or link["to"] < "cuda:5"]
+    (tmp_path / "node.json").write_text(json.dumps(content), encoding="utf-8")
+    assert sorted(group.cards for group in report(read_folder(tmp_path)[0]).groups) == [1, 7]
+
+
+def test_a_gpu_that_could_not_be_opened_is_a_line(tmp_path):
+    content = links(failures=("cuda:9: no such GPU",)).to_json()
+    (tmp_path / "node.json").write_text(json.dumps(content), encoding="utf-8")
+    runs, lines = read_folder(tmp_path)
+    assert len(runs) == COUNT and [line.partition("node.json")[2] for line in lines] == [": cuda:9: no such GPU"]
+
+
+def test_many_failures_of_many_gpus_are_read_in_one_pass(tmp_path):
+    content = links().to_json()
+    content["gpus"] = [{**content["gpus"][0], "spec": f"cuda:{number}"} for number in range(1024)]
+    content["failures"] = [f"cuda:{number}: lost" for number in range(200_000)]
+    (tmp_path / "node.json").write_text(json.dumps(content), encoding="utf-8")
+    runs, lines = read_folder(tmp_path)
+    assert len(runs) == 1024 and len(lines) == 1024
+
+
+def test_more_gpus_than_a_host_has_are_refused(tmp_path):
+    (tmp_path / "good.json").write_text(json.dumps(links().to_json()), encoding="utf-8")
+    content = links().to_json()
+    content["gpus"] *= 129
+    (tmp_path / "bad.json").write_text(json.dumps(content), encoding="utf-8")
+    (line,) = read_folder(tmp_path)[1]
+    assert "file of links" in line

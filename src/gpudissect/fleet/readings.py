@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
@@ -46,6 +46,8 @@ MIN_CHUNK, MAX_CHUNK = 16, 128  # files that a process reads before it returns t
 CHUNKS_PER_CORE = 8
 FILES_AHEAD = 8  # of each process
 MAX_FILES = 100_000
+MIN_PEER_LINKS = 3  # of fewer, the median would depend on a single slow GPU at one other end
+MAX_LINKED_GPUS = 1024  # of a file of links
 MIN_VALUE, MAX_VALUE = 1e-30, 1e30  # of a reading; no GPU comes near them
 UNITS = ("B/s", "ops/s", "B/cycle", "ops/cycle", "cycles")
 ATTRIBUTES = ("bandwidth", "rate", "latency")  # of which cards of one model differ
@@ -98,10 +100,15 @@ class PartOfLink(Record):
     target: str = Field(alias="to")
 
     @property
+    def element(self) -> str:
+        """``host``, or ``peer`` for the memory of another GPU."""
+        return "host" if self.target == "host" else "peer"
+
+    @property
     def readings(self) -> dict[Key, Reading]:
         """Its values by element and attribute. Raises `ValidationError`."""
         values = {name: each for name, each in (self.model_extra or {}).items() if isinstance(each, dict)}
-        known = {"element": "host" if self.target == "host" else "peer", "confidence": 1.0}
+        known = {"element": self.element, "confidence": 1.0}
         findings = [
             PartOfFinding.model_validate({**each, **known, "attribute": name})
             for name, each in values.items()
@@ -114,7 +121,7 @@ class PartOfLinks(Record):
     """The fields of a file of links that a report needs."""
 
     schema_: Literal["gpudissect-links/1"] = Field(alias="schema")
-    gpus: Items[LinkedGpu]
+    gpus: Items[LinkedGpu] = Field(max_length=MAX_LINKED_GPUS)
     links: Items[PartOfLink]
     failures: Items[str] = ()
     interrupted: bool = False
@@ -218,10 +225,10 @@ def _read(file: Path) -> list[Run | str]:
     """A run, or one of each GPU whose links the file has, or why the file is none."""
     try:
         if (part := load_part(file, PartOfResult)) is None and (links := load_part(file, PartOfLinks)) is not None:
-            return [*runs_of_links(links, str(file))]
+            return runs_of_links(links, str(file))
         return [run_of(part or load(file), str(file))]
     except ValidationError:
-        return [f"{file} is a damaged file of links"]
+        return [f"{file} is a damaged file of links: a value of a link is not a number with a bracket"]
     except UsageError as error:
         return [str(error)]
 
@@ -241,25 +248,35 @@ def run_of(result: Result | PartOfResult, file: str) -> Run:
     return Run(file, card or file, label, group, origin.time or "", readings, facts, partitions, problem)
 
 
-def runs_of_links(found: PartOfLinks, file: str) -> list[Run]:
-    """A run of each GPU, with the median of each value over its links: a slow GPU at one other end does not matter."""
+def runs_of_links(found: PartOfLinks, file: str) -> list[Run | str]:
+    """A run of each GPU, with the median of each value over its links, and a line for each failure of another GPU.
+
+    The median of `MIN_PEER_LINKS` or more links to other GPUs does not depend on a slow GPU at one other end. Only GPUs
+    with the same number of links are compared.
+    """
     values: dict[str, dict[Key, list[Reading]]] = defaultdict(lambda: defaultdict(list))
+    peers = Counter(link.source for link in found.links if link.element == "peer")
     for link in found.links:
         for key, reading in link.readings.items():
             values[link.source][key].append(reading)
-    runs = []
-    for gpu in found.gpus:
+    failed = dict[str, str]()
+    for line in found.failures:
+        failed.setdefault(line.partition(": ")[0], line)
+    gpus = {gpu.spec: gpu for gpu in found.gpus}
+    others = [f"{file}: {line}" for spec, line in failed.items() if spec not in gpus]
+    runs: list[Run | str] = [*others[:MAX_LINKED_GPUS]]
+    for gpu in gpus.values():
         origin = gpu.provenance
         readings = {
             key: Reading(median(each.value for each in of), median(each.error for each in of), of[0].unit)
             for key, of in values[gpu.spec].items()
+            if key[0] == "host" or len(of) >= MIN_PEER_LINKS
         }
         label = " ".join(filter(None, (origin.host, gpu.spec)))
-        group = (gpu.name, gpu.origin, "links", *_settings(origin))
+        group = (gpu.name, gpu.origin, "links", f"{peers[gpu.spec]} other GPUs", *_settings(origin))
         links = gpu.model_dump(include={"pcie_lanes", "nvlinks"}, exclude_none=True)
         facts = dict(chain(_sizes(links), _states(origin)))
-        failed = [line for line in found.failures if line.startswith(f"{gpu.spec}: ")]
-        problem = failed[0] if failed else "interrupted" if found.interrupted else ""
+        problem = failed.get(gpu.spec, "interrupted" if found.interrupted else "")
         card = origin.gpu_uuid or f"{file} {gpu.spec}"
         runs.append(Run(file, card, label, group, origin.time or "", readings, facts, problem=problem))
     return runs

@@ -31,6 +31,7 @@ _EXPECTED = "a result file is written by 'gpudissect discover -o FILE' or 'gpudi
 _PAGES = (".html", ".htm")
 _OTHERS = {
     "gpudissect/profile": "it is a profile of a kernel: 'gpudissect explain' reads it as FILE, a result as --machine",
+    "gpudissect-links": "it is a file of links, damaged or of another version: 'gpudissect fleet report' reads these",
     "gpudissect/explanation": "it is an explanation: 'gpudissect explain' prints it again from its profile",
 }
 _ALTERED = "the file was altered: use the original, or measure again"

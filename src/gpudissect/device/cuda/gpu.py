@@ -116,7 +116,7 @@ class CudaGpu(Device):
             copies=tuple(path for path in (Path.HOST, Path.PEER) if path in spans),
             facts=driver_facts(context, nvml, clusters)
             | _peer_facts(peers, context.atomic_peers(peers))
-            | nvml.nvlink_peers({number: context.address_of(number) for number in peers}),
+            | nvml.nvlink_peers(peers, context.address_of),
             environment=environment(context, nvml),
             provenance=provenance(context, nvml),
         )

@@ -6,7 +6,7 @@ import math
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -187,15 +187,15 @@ class NvmlMonitor:
         version = _NVLINK_VERSIONS.get(number)
         return {"nvlinks": len(active)} | ({"nvlink_version": version} if version else {})
 
-    def nvlink_peers(self, addresses: Mapping[int, str]) -> dict[str, str]:
-        """The fact ``nvlink_peers``: those of these GPUs, numbers and PCI addresses, that NVLink connects with it."""
+    def nvlink_peers(self, peers: Sequence[int], address_of: Callable[[int], str]) -> dict[str, str]:
+        """The fact ``nvlink_peers``: those of these GPUs that NVLink connects with it. `address_of`: PCI address."""
 
-        def is_linked(nvml: Any, address: str) -> bool:
-            other = nvml.device_get_handle_by_pci_bus_id_v2(address)
+        def is_linked(nvml: Any, number: int) -> bool:
+            other = nvml.device_get_handle_by_pci_bus_id_v2(address_of(number))
             status = nvml.device_get_p2p_status(self._handle, other, nvml.GpuP2PCapsIndex.NVLINK)
             return bool(status == nvml.GpuP2PStatus.OK)
 
-        linked = [number for number, each in addresses.items() if self._query(partial(is_linked, address=each))]
+        linked = [number for number in peers if self._query(partial(is_linked, number=number))]
         return {"nvlink_peers": " ".join(map(str, linked))} if linked else {}
 
     def _active_nvlinks(self) -> list[int]:
