@@ -180,7 +180,7 @@ def run_and_finish(
                     Thread(target=_import_pairs, daemon=True).start()
                 results, errors = run_at_once(jobs, progress, held)
                 if has_pairs and request.profile and (errors or any(each.failures for each in results)):
-                    print_note("links between GPUs are not measured: a GPU is in use, or its survey failed")
+                    print_note("links between GPUs are not measured: a GPU is in use, or a survey failed or is unsaved")
                 elif has_pairs and len(results) > 1 and not held:
                     specs = [each.device.spec for each in results]
                     report, more = _measure_pairs(specs, request, outputs[:2], progress)

@@ -87,6 +87,7 @@ class LinkedGpu(Record):
     spec: str
     name: str
     origin: str
+    gpu_uuid: str | None = None
     provenance: Provenance = Provenance()
     pcie_lanes: int | None = None
     nvlinks: int | None = None
@@ -277,7 +278,7 @@ def runs_of_links(found: PartOfLinks, file: str) -> list[Run | str]:
         links = gpu.model_dump(include={"pcie_lanes", "nvlinks"}, exclude_none=True)
         facts = dict(chain(_sizes(links), _states(origin)))
         problem = failed.get(gpu.spec, "interrupted" if found.interrupted else "")
-        card = origin.gpu_uuid or f"{file} {gpu.spec}"
+        card = origin.gpu_uuid or gpu.gpu_uuid or f"{file} {gpu.spec}"
         runs.append(Run(file, card, label, group, origin.time or "", readings, facts, problem=problem))
     return runs
 
