@@ -328,7 +328,7 @@ def fake_gpu(context):
     """The device on a fake context."""
     nothing = dict.fromkeys(("cores", "throttling", "other_processes", "close"), lambda: None)
     nvml = SimpleNamespace(
-        driver=str, settings=dict, pcie=dict, nvlinks=dict, nvlink_peers=lambda addresses: {}, **nothing
+        driver=str, settings=dict, pcie=dict, nvlinks=dict, nvlink_peers=lambda peers, address_of: {}, **nothing
     )
     return CudaGpu(context, nvml)
 
