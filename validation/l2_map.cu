@@ -6,7 +6,7 @@
 //   pages.u32, hits.u8     random lines, 16 in a page; the least latency of a hit from each SM, less 150 cycles
 //   sets.u32               for each set: number of lines, then lines that evict each other
 //   orders.u8, cycles.u16  sequences in a set: position of the line in the set (+64: load with evict-first), latency
-//   random0.u32, ...       random accesses of one thread, two bits each: 0 near, 1 other partition, 2 memory
+//   random.u32             random accesses of one thread, two bits each: 0 near, 1 other partition, 2 memory
 //   copies.csv             how many of 3000 random ones of a list of lines hit near after all have been loaded
 
 #include <algorithm>
@@ -154,14 +154,14 @@ __device__ u32 hash(u64 number) {
     return (u32)(number >> 20);
 }
 
-// Random lines of `count`, `stride` apart. Every second access prefers low numbers, so that some lines are hot.
-__global__ void random_accesses(const u8* memory, u32 first, u32 count, u32 stride, u64 seed, u32* out) {
+// Random lines. Every second access prefers low numbers, so that some lines are hot.
+__global__ void random_accesses(const u8* memory, u32 first, u32 count, u32* out) {
     if (is_elsewhere() || threadIdx.x) return;
     u32 word = 0;
     for (u32 i = 0; i < RANDOM_ACCESSES; i++) {
-        u32 line = ((u64)hash(i + (seed << 40)) * count) >> 32;
-        if (i & 1) line = min(line, (u32)(((u64)hash(i + ((seed + 1000) << 40)) * count) >> 32));
-        u32 cycles = timed(memory + (first + (u64)line * stride) * LINE);
+        u32 line = ((u64)hash(i + (1ull << 40)) * count) >> 32;
+        if (i & 1) line = min(line, (u32)(((u64)hash(i + (1001ull << 40)) * count) >> 32));
+        u32 cycles = timed(memory + (u64)(first + line) * LINE);
         word |= (cycles < FAR ? 0u : cycles < MEMORY ? 1u : 2u) << (2 * (i & 15));
         if ((i & 15) == 15) out[i >> 4] = word, word = 0;
     }
@@ -364,16 +364,10 @@ int main(int count, char** arguments) {
     for (u32 side : {0, 1})
         for (u32 found = 0, failed = 0; found < SETS && failed < 3;) find_set(lines, side) ? found++ : failed++;
 
-    struct Accesses {
-        u32 first, count, stride;
-    } const accesses[] = {{1000, 393216, 1}, {5000, 393216, 77}};  // contiguous; more than a page of 4 KiB apart
     u32* words = (u32*)(memory + (32ull << 30));
-    for (u32 i = 0; i < 2; i++) {
-        auto [first, number, stride] = accesses[i];
-        random_accesses<<<sms, 32, SHARED_BYTES>>>(memory, first, number, stride, i + 1, words);
-        std::vector<u32> outcomes = fetch<u32>(words, RANDOM_ACCESSES / 16);
-        save("random" + std::to_string(i) + ".u32", outcomes.data(), outcomes.size() * 4);
-    }
+    random_accesses<<<sms, 32, SHARED_BYTES>>>(memory, 1000, 393216, words);
+    std::vector<u32> outcomes = fetch<u32>(words, RANDOM_ACCESSES / 16);
+    save("random.u32", outcomes.data(), outcomes.size() * 4);
 
     std::ofstream table(folder + "/copies.csv");
     table << "home,block_bytes,lines,near_of_3000\n";

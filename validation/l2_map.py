@@ -1,7 +1,7 @@
 """Check what `docs/l2.md` says of the L2 of an H200, on recorded runs: ``--check`` for CI.
 
 ``--pack FOLDER ...`` writes `docs/results/l2-map-h200.npz` from what `l2_map.cu` measured, a folder for each GPU. Lines
-have 128 B and are numbered from the begin of an allocation of nearly all memory. Names of arrays begin with the number
+have 128 B and are numbered from the start of an allocation of nearly all memory. Names of arrays begin with the number
 of the GPU:
 
 - `pages`, shape (lines,): random lines, 16 of each page; `hits`, shape (SMs, lines): least latency of a hit, less 150
@@ -255,11 +255,11 @@ def pack(folders: list[Path]) -> None:
             arrays[f"{number}_hits"] = hits[:, :KEPT_LINES]
         if (folder / "sets.u32").exists():
             arrays[f"{number}_sets"] = np.fromfile(folder / "sets.u32", np.uint32)
-            shape = (-1, 24, SEQUENCE)
+            shape = (-1, 2 * HINTED, SEQUENCE)
             arrays[f"{number}_orders"] = np.fromfile(folder / "orders.u8", np.uint8).reshape(shape)[:KEPT_SETS]
             cycles = np.fromfile(folder / "cycles.u16", np.uint16).reshape(shape)[:KEPT_SETS]
             arrays[f"{number}_cycles"] = np.minimum(cycles // 4, 255).astype(np.uint8)
-            arrays[f"{number}_random"] = np.fromfile(folder / "random0.u32", np.uint8)
+            arrays[f"{number}_random"] = np.fromfile(folder / "random.u32", np.uint8)
             arrays[f"{number}_copies"] = np.loadtxt(folder / "copies.csv", np.int64, delimiter=",", skiprows=1)
     with DATA.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes them for its own options

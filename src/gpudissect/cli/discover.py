@@ -200,10 +200,6 @@ def run_and_finish(
 def _import_pairs() -> None:
     with suppress(ImportError):  # it is reported where they are used
         from gpudissect import link_study  # noqa: F401
-        from gpudissect.measure.plan import Study
-        from gpudissect.survey.registry import experiments
-
-        experiments(Study.LINKS)
 
 
 def _measure_pairs(
