@@ -173,9 +173,27 @@ def test_an_interrupt_keeps_what_was_measured_and_ends_what_hangs(machine):
     assert all(device.closed.is_set() for device in machine.opened)
 
 
+def opened(machine, *specs):
+    """These GPUs, open in processes of their own, and their infos."""
+    gpus = {spec: link_study.OpenGpu(spec, 0, machine.open(spec, prepares=False)) for spec in specs}
+    return {spec: (gpu, gpu.opened().info) for spec, gpu in gpus.items()}
+
+
 def test_links_between_gpus_leave_out_the_host_and_other_gpus(machine):
-    report = link_study.links_between(machine.specs[:2], 0, lambda *_: None)
+    report = link_study.links_between(opened(machine, "cuda:0", "cuda:1"), 0, lambda *_: None)
     assert pairs(report) == [("cuda:0", "cuda:1"), ("cuda:1", "cuda:0")]
+
+
+def test_open_gpus_are_used_as_they_are_and_closed(machine):
+    link_study.links_between(opened(machine, *machine.specs), 0, lambda *_: None)
+    assert len(machine.opened) == 4 and all(device.closed.is_set() for device in machine.opened)
+
+
+def test_open_gpus_in_exclusive_mode_are_closed_before_others_open(machine):
+    machine.facts["compute_mode"] = "exclusive"
+    report = link_study.links_between(opened(machine, "cuda:0", "cuda:1"), 0, lambda *_: None)
+    assert all(link.values for link in report.links) and len(machine.opened) == 4
+    assert all(device.closed.is_set() for device in machine.opened)
 
 
 def test_a_gpu_that_cannot_be_opened_again_loses_its_later_links_and_says_why(machine, monkeypatch):

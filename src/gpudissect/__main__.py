@@ -18,14 +18,24 @@ def main() -> NoReturn:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin, and matrices are small here
-    gc.set_threshold(100_000)  # traces are many and make no cycles: collections took 8 % of a replay
+    collect_rarely()
     from gpudissect.child_processes import remove_children
     from gpudissect.device.child import started_early
 
-    with started_early(*_named_device(sys.argv[1:])):  # while slow modules are imported
+    spec, seed = _named_device(sys.argv[1:])
+    with started_early(spec, seed):  # while slow modules are imported
+        if spec == "cuda:all" and sys.argv[1] == "discover":
+            from gpudissect.cli.every_gpu import start_early
+
+            start_early(seed)
         code = _run()
         remove_children()  # it keeps their lock: nothing below it may end one
         _leave(code)
+
+
+def collect_rarely() -> None:
+    """Collect cycles of objects less often: traces are many and make none; it took 8 % of a replay."""
+    gc.set_threshold(100_000)
 
 
 def _leave(code: int) -> NoReturn:

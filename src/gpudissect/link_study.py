@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from gpudissect.device import kinds
 from gpudissect.device.base import Device
@@ -21,9 +22,11 @@ from gpudissect.study import Contents, save_files
 from gpudissect.survey.drive import Progress
 from gpudissect.survey.links import HOST, LinkValues, Pair, Round, measure_link, nvlink_pairs, pairs_of, schedule
 from gpudissect.survey.registry import experiments
+from gpudissect.workload.chase import MAX_PEERS
 
 PAIRS = ("links.peer", "additions.peer")
 """Experiments of `links_between`."""
+MAX_THREADS = 2 * (MAX_PEERS + 1)  # half of them close what the others use
 
 
 def links(device: str | None = None, *, seed: int = 0, progress: Progress | None = None) -> LinkReport:
@@ -33,30 +36,83 @@ def links(device: str | None = None, *, seed: int = 0, progress: Progress | None
     once, each GPU in one pair; other links one after the other. `progress` is called as ``progress(done, total,
     what)``. A KeyboardInterrupt ends it with the links that were measured. Raises `UsageError`, `DeviceError`.
     """
-    return _measure(kinds.choose(device or "cuda:all").specs, seed, progress)
+    specs = kinds.choose(device or "cuda:all").specs
+    return _measure(_Gpus(seed), specs, progress)
 
 
-def links_between(specs: Sequence[str], seed: int, progress: Progress) -> LinkReport:
-    """Latency, bandwidth and additions over the links between these GPUs; raises as `links`."""
-    return _measure(specs, seed, progress, PAIRS, specs)
+def links_between(gpus: Mapping[str, tuple[LinkGpu, DeviceInfo]], seed: int, progress: Progress) -> LinkReport:
+    """Latency, bandwidth and additions over the links between GPUs that are open, by their specs; it closes them."""
+    infos = {spec: info for spec, (_, info) in gpus.items()}
+    return _measure(_Gpus(seed, {spec: gpu for spec, (gpu, _) in gpus.items()}, infos, PAIRS), (), progress)
 
 
-def _measure(
-    specs: Sequence[str],
-    seed: int,
-    progress: Progress | None,
-    names: Collection[str] | None = None,
-    among: Collection[str] | None = None,
-) -> LinkReport:
+class LinkGpu(Protocol):
+    """A GPU whose links are measured."""
+
+    def measure(self, target: str, names: Collection[str] | None, pairs_at_once: int) -> LinkValues:
+        """One of its links, as `measure_link` does; if the device is lost, the failures say so."""
+
+    def reopen(self) -> None:
+        """Use another process from now on: a kernel that crashed ends the use of a GPU in the old one."""
+
+    def close(self) -> None:
+        """End its process, even while a link is measured. May be called twice."""
+
+    def dismiss(self) -> None:
+        """The same, but without waiting if somebody else does."""
+
+
+@dataclass
+class OpenGpu:
+    """A `LinkGpu` in a process of its own. `device` is None until it is opened; `lost` is why it could not be."""
+
+    spec: str
+    seed: int
+    device: Device | None = None
+    lost: DeviceError | None = None
+
+    def opened(self) -> Device:
+        """The device. Raises `DeviceError` if it is not open."""
+        if self.device is None:
+            raise self.lost or DeviceError(f"{self.spec} is not open")
+        return self.device
+
+    def measure(self, target: str, names: Collection[str] | None, pairs_at_once: int) -> LinkValues:
+        """See `LinkGpu`."""
+        try:
+            return measure_link(self.opened(), target, self.seed, names, pairs_at_once)
+        except DeviceError as error:
+            return LinkValues(self.spec, target, {}, {}, failures=(f"{self.spec}: link to {target}: {error}",))
+
+    def reopen(self) -> None:
+        """Start another process. It ends with the thread that calls this."""
+        self.close()
+        self.device = None
+        try:
+            self.device = open_in_process(self.spec, prepares=False)
+        except DeviceError as error:
+            self.lost = error
+
+    def close(self) -> None:
+        """See `LinkGpu`."""
+        if self.device is not None:
+            self.device.close()
+
+    def dismiss(self) -> None:
+        """See `LinkGpu`."""
+        self.close()
+
+
+def _measure(gpus: _Gpus, specs: Sequence[str], progress: Progress | None) -> LinkReport:
+    """Measure links of GPUs, those of `specs` too, which are opened first."""
     pairs: list[Pair] = []
     measured: dict[Pair, LinkValues] = {}
     interrupted = False
-    with uninterrupted(), ThreadPoolExecutor(2 * len(specs)) as threads:  # half of them close what the others use
-        gpus = _Gpus(threads, seed, names)
+    with uninterrupted(), gpus.threads:
         try:
             with interruptible():
                 gpus.open(specs)
-                pairs = [pair for spec, info in gpus.infos.items() for pair in pairs_of(spec, info, names, among)]
+                pairs = gpus.pairs()
                 for each in gpus.rounds(pairs):
                     for pair, values in gpus.measure(each):
                         measured[pair] = values
@@ -65,7 +121,7 @@ def _measure(
         except KeyboardInterrupt:
             interrupted = True
         finally:
-            gpus.close()
+            gpus.end_all(lambda gpu: gpu.dismiss())
     if gpus.errors and not gpus.infos:
         raise next(iter(gpus.errors.values()))
     found = [measured[pair] for pair in pairs if pair in measured]
@@ -74,36 +130,43 @@ def _measure(
     return LinkReport((*gpus.infos.values(),), tuple(found), tuple(failures), interrupted)
 
 
-@dataclass
 class _Gpus:
     """GPUs, each in a process of its own that stays open for all links between GPUs.
 
     The link to the host comes last: that process locks a share of the host's free memory, and ends before the next GPU
-    measures its link. `errors` are of GPUs that could not be opened, `lost` of those that could not be opened again.
+    measures its link. `errors` are of GPUs that could not be opened. With `names`, those experiments alone are run, and
+    only between these GPUs.
     """
 
-    threads: ThreadPoolExecutor
-    seed: int
-    names: Collection[str] | None
-    infos: dict[str, DeviceInfo] = field(default_factory=dict)
-    errors: dict[str, DeviceError] = field(default_factory=dict)
-    devices: dict[str, Device] = field(default_factory=dict)
-    lost: dict[str, DeviceError] = field(default_factory=dict)
+    def __init__(
+        self,
+        seed: int,
+        gpus: dict[str, LinkGpu] | None = None,
+        infos: dict[str, DeviceInfo] | None = None,
+        names: Collection[str] | None = None,
+    ) -> None:
+        self.infos = infos or {}
+        self.errors: dict[str, DeviceError] = {}
+        self.threads = ThreadPoolExecutor(MAX_THREADS)
+        self._seed, self._gpus, self._names = seed, gpus or {}, names
 
     def open(self, specs: Sequence[str]) -> None:
-        """Open all at once."""
-        for spec in specs:
-            try:  # in this thread: the processes end with the thread that starts them
-                self.devices[spec] = open_in_process(spec, prepares=False)
-            except DeviceError as error:
-                self.errors[spec] = error
-        infos = {spec: self.threads.submit(getattr, device, "info") for spec, device in self.devices.items()}
+        """Open GPUs, all at once."""
+        gpus = {spec: OpenGpu(spec, self._seed) for spec in specs}
+        for spec, gpu in gpus.items():
+            gpu.reopen()  # in this thread: the processes end with the thread that starts them
+            self._gpus[spec] = gpu
         experiments(Study.LINKS)  # imported while they open
-        for spec, info in infos.items():
+        for spec, gpu in gpus.items():
             try:
-                self.infos[spec] = info.result()
+                self.infos[spec] = gpu.opened().info
             except DeviceError as error:
                 self.errors[spec] = error
+
+    def pairs(self) -> list[Pair]:
+        """Their links."""
+        among = None if self._names is None else self._gpus
+        return [pair for spec, info in self.infos.items() for pair in pairs_of(spec, info, self._names, among)]
 
     def rounds(self, pairs: Sequence[Pair]) -> Iterator[Round]:
         """The order of the links. A GPU in exclusive mode takes one process: then the others are closed meanwhile."""
@@ -111,8 +174,9 @@ class _Gpus:
             yield from schedule(pairs, {pair for spec, info in self.infos.items() for pair in nvlink_pairs(spec, info)})
             return
         for spec in self.infos:
-            self.close()
-            self._reopen(spec)
+            self.end_all(lambda each: each.close())
+            self._gpus[spec] = gpu = OpenGpu(spec, self._seed)
+            gpu.reopen()
             yield from schedule([pair for pair in pairs if pair[0] == spec])
 
     def measure(self, pairs: Round) -> Iterator[tuple[Pair, LinkValues]]:
@@ -121,34 +185,17 @@ class _Gpus:
         for future in as_completed([self.threads.submit(measure, each) for each in pairs]):
             for (source, target), values in future.result():
                 if target == HOST:
-                    self.devices[source].close()
+                    self._gpus[source].close()
                 elif values.failures:
-                    self._reopen(source)
+                    self._gpus[source].reopen()
                 yield (source, target), values
 
     def _measure_all(self, pairs: Sequence[Pair], pairs_at_once: int) -> list[tuple[Pair, LinkValues]]:
-        values = []
-        for source, target in pairs:
-            try:
-                if error := self.lost.get(source):
-                    raise error
-                link = measure_link(self.devices[source], target, self.seed, self.names, pairs_at_once)
-            except DeviceError as error:
-                link = LinkValues(source, target, {}, {}, failures=(f"{source}: link to {target}: {error}",))
-            values.append(((source, target), link))
-        return values
+        return [((source, to), self._gpus[source].measure(to, self._names, pairs_at_once)) for source, to in pairs]
 
-    def _reopen(self, spec: str) -> None:
-        """Start another process: a kernel that crashed ends the use of a GPU in the old one."""
-        self.devices[spec].close()
-        try:
-            self.devices[spec] = open_in_process(spec, prepares=False)
-        except DeviceError as error:
-            self.lost[spec] = error
-
-    def close(self) -> None:
-        """Close all at once: ending a process takes some tenths of a second."""
-        for each in [self.threads.submit(device.close) for device in self.devices.values()]:
+    def end_all(self, end: Callable[[LinkGpu], None]) -> None:
+        """Close or dismiss all at once: ending a process takes some tenths of a second."""
+        for each in [self.threads.submit(end, gpu) for gpu in self._gpus.values()]:
             each.result()
 
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from gpudissect import catalogue
 from gpudissect.call_checks import percent_of
 from gpudissect.device import kinds
-from gpudissect.device.base import EVIDENCE_BYTES, Described, Keeper, without_host
+from gpudissect.device.base import EVIDENCE_BYTES, Described, Device, Keeper, without_host
 from gpudissect.device.process import open_in_process
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError, GpudissectError, RecordingError, UsageError, unknown_name
@@ -241,19 +241,22 @@ def run_study(
     record: Path | None = None,
     kept_bytes: int = EVIDENCE_BYTES,
     progress: Progress | None = None,
+    opened: Device | None = None,
 ) -> RunOutcome:
     """Run a study on the device of this name, one of `gpudissect.device.kinds.choose`.
 
     `record` is a new folder for everything measured. At most `kept_bytes` of traces are kept: `EVIDENCE_BYTES` for the
-    series of a result, `MAX_KEPT_BYTES` for a page or a table of traces. A KeyboardInterrupt ends it with what was
-    measured. Raises `DeviceError` for a device that cannot be used, `RecordingError` for a recording of another study,
-    `UsageError` for a folder that cannot be written.
+    series of a result, `MAX_KEPT_BYTES` for a page or a table of traces. `opened` is the device, if it is open already;
+    it stays open. A KeyboardInterrupt ends the study with what was measured. Raises `DeviceError` for a device that
+    cannot be used, `RecordingError` for a recording of another study, `UsageError` for a folder that cannot be written.
     """
     error: UsageError | None = None
     is_compiled: Callable[[], bool] | None = None
-    with uninterrupted(), ExitStack() as stack:
+    with uninterrupted(), ExitStack() as own, ExitStack() as stack:
         with interruptible():
-            device = opened = stack.enter_context(open_in_process(spec, seed=request.seed or 0))
+            device = opened
+            if device is None:
+                device = own.enter_context(open_in_process(spec, seed=request.seed or 0))
             if spec.startswith("cuda") and not request.hiding:
                 is_compiled = _prepare()  # while the device opens
             info = device.info
@@ -285,7 +288,7 @@ def run_study(
             can_simulate=is_compiled if is_compiled and record is None else lambda: True,  # a recording never waits
         )
         info = device.info
-        closing = Thread(target=opened.close)  # freeing GPU memory is slow: do it while the result is built
+        closing = Thread(target=own.close)  # freeing GPU memory is slow: do it while the result is built
         with suppress(RuntimeError):  # no more threads possible: it is closed at the end
             closing.start()
             stack.callback(closing.join)

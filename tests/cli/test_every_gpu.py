@@ -4,8 +4,10 @@ import json
 import multiprocessing
 import os
 import signal
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,10 +15,10 @@ import gpudissect as gd
 from gpudissect import link_study
 from gpudissect.cli import every_gpu
 from gpudissect.cli.console import finish
-from gpudissect.cli.every_gpu import Job, run_at_once
+from gpudissect.cli.every_gpu import Job, surveyed_at_once
 from gpudissect.device import kinds
 from gpudissect.device.recording.device import RecordedGpu
-from gpudissect.errors import DeviceError
+from gpudissect.link_study import PAIRS
 from gpudissect.results.files import load
 from gpudissect.results.links import LinkReport
 from gpudissect.study import Request
@@ -38,6 +40,13 @@ def gpus(monkeypatch, tmp_path):
 def jobs(*specs, only=("timer",)):
     outputs = (Path("r.json"), None, None, None)
     return [Job(spec, spec.replace(":", ""), Request(elements=only), None, outputs, kept_bytes=0) for spec in specs]
+
+
+def run_at_once(jobs, progress, held):
+    """Results and errors of all."""
+    with surveyed_at_once(jobs, progress, held) as surveys:
+        outcomes = [survey.outcome for survey in surveys]
+        return [each for one in outcomes for each in one.results], [each for one in outcomes for each in one.errors]
 
 
 def test_each_gpu_gets_a_file_and_a_recording(gpus, gpudissect):
@@ -105,20 +114,61 @@ def test_a_gpu_that_falls_off_the_bus_loses_its_own_values_only(gpus, capsys):
     assert f" {lost.device.spec}: " in line and "exited with code" in line
 
 
+@linux
+def test_a_survey_leaves_its_device_open_for_links(gpus):
+    """The processes measure links until they are dismissed; one whose device is lost gets a new one when told so."""
+    linked = [replace(job, measures_links=True) for job in jobs(*gpus)]
+    with surveyed_at_once(linked, lambda *_: None, set()) as surveys:
+        first, second = surveys
+        assert [survey.outcome.info.spec for survey in surveys] == gpus
+        link = first.measure("cuda:1", PAIRS, 2)
+        assert (link.source, link.target, link.pairs_at_once, link.failures) == (gpus[0], "cuda:1", 2, ())
+        assert "read_bandwidth" in link.reasons, "a simulated GPU has no peers"
+        before = {*device_processes(os.getpid())}
+        first.reopen()
+        assert {*device_processes(os.getpid())} - before, "a new process"
+        assert first.measure("cuda:1", PAIRS, 1).failures == ()
+        second.close()
+        assert "has ended" in second.measure("cuda:0", PAIRS, 1).failures[0]
+    assert not multiprocessing.active_children() and not device_processes(os.getpid())
+
+
+def test_processes_started_early_are_used_or_end(gpus, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,GPU-1")
+    every_gpu.start_early(0)
+    assert len(multiprocessing.active_children()) == 2
+    every_gpu._early[gpus[0], 0] = early = every_gpu.SurveyProcess(gpus[0], 0)
+    with surveyed_at_once(jobs(*gpus), lambda *_: None, set()) as surveys:
+        assert surveys[0] is early and all(survey.outcome.results for survey in surveys)
+    assert not multiprocessing.active_children()
+
+
 @pytest.fixture
 def surveyed(gpus, monkeypatch):
     """Both GPUs as surveyed at once, and the link from the first to the second. Lists the calls that measure links."""
     measured_links = []
 
-    def measure(specs, seed, progress):
-        measured_links.append((list(specs), seed))
+    def measure(processes, seed, progress):
+        measured_links.append(([*processes], seed))
         link = LinkValues("sim:gtx980", "cuda:1", {"read_bandwidth": (3.7e11, 3.6e11, 3.8e11)}, {})
         return LinkReport((), (link,))
 
-    results = [gd.discover(spec, only="timer") for spec in gpus]
-    monkeypatch.setattr(every_gpu, "run_at_once", lambda jobs, progress, held: (results, []))
+    survey_with(monkeypatch, [gd.discover(spec, only="timer") for spec in gpus])
     monkeypatch.setattr(link_study, "links_between", measure)
     return measured_links
+
+
+def survey_with(monkeypatch, results):
+    """Let the surveys of all GPUs have these results."""
+
+    @contextmanager
+    def surveys(jobs, progress, held):
+        yield [
+            SimpleNamespace(spec=job.spec, outcome=SimpleNamespace(results=[result], errors=[], info=object()))
+            for job, result in zip(jobs, results, strict=True)
+        ]
+
+    monkeypatch.setattr(every_gpu, "surveyed_at_once", surveys)
 
 
 def test_a_whole_survey_of_all_includes_the_links_between_them(gpus, surveyed, gpudissect):
@@ -140,7 +190,7 @@ def test_health_of_all_includes_the_links_unless_a_gpu_is_in_use(gpus, surveyed,
     health = ("discover", "-d", "cuda:all", "--profile", "health", "-o", "r.json")
     assert gpudissect(*health)[0] == 0 and len(surveyed) == 1 and Path("r.links.json").exists()
     disturbed = gd.discover("sim:gtx980?other_users=100", profile="health")
-    monkeypatch.setattr(every_gpu, "run_at_once", lambda jobs, progress, held: ([disturbed, disturbed], []))
+    survey_with(monkeypatch, [disturbed, disturbed])
     code, _, err = gpudissect(*health)
     assert code == 3 and len(surveyed) == 1 and "links between GPUs are not measured" in err
 
@@ -160,10 +210,8 @@ def test_the_name_of_the_host_can_be_left_out_of_the_links(gpus, surveyed, gpudi
 
 
 def test_links_that_fail_cost_no_result(gpus, surveyed, gpudissect, monkeypatch):
-    def broken(*_):
-        raise DeviceError("GPU 1 fell off the bus")
-
-    monkeypatch.setattr(link_study, "links_between", broken)
+    lost = LinkValues("sim:gtx980", "cuda:1", {}, {}, failures=("sim:gtx980: it fell off the bus",))
+    monkeypatch.setattr(link_study, "links_between", lambda *_: LinkReport((), (lost,), lost.failures))
     code, out, err = gpudissect("discover", "-d", "cuda:all", "--json", "-o", "r.json")
     assert code == 4 and "fell off the bus" in err
     assert [result["device"]["spec"] for result in json.loads(out)] == gpus

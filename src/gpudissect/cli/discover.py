@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpudissect.cli.console import Progress
+    from gpudissect.cli.every_gpu import SurveyProcess
     from gpudissect.results.links import LinkReport
     from gpudissect.study import Request
 
@@ -147,7 +147,7 @@ def run_and_finish(
     `outputs`: files of the result, the HTML report and the traces; `card`: of the picture. Raises `UsageError` if one
     cannot be written.
     """
-    from gpudissect.cli.every_gpu import Job, run_at_once
+    from gpudissect.cli.every_gpu import Job, surveyed_at_once
     from gpudissect.device.base import EVIDENCE_BYTES, MAX_KEPT_BYTES
     from gpudissect.device.kinds import choose
     from gpudissect.interrupts import PATIENCE_S, uninterrupted
@@ -167,23 +167,33 @@ def run_and_finish(
         kept_bytes = MAX_KEPT_BYTES
     elif as_json or outputs[0] is not None or card is not None:
         kept_bytes = EVIDENCE_BYTES
+    has_pairs = (
+        several and request.has_links and len(choice.specs) > 1 and not (as_json and outputs[:2] == (None, None))
+    )
     jobs = [
-        Job(spec, spec.replace(":", "") if several else "", request, record, (*outputs, card), kept_bytes)
+        Job(
+            spec=spec,
+            suffix=spec.replace(":", "") if several else "",
+            request=request,
+            record=record,
+            outputs=(*outputs, card),
+            kept_bytes=kept_bytes,
+            measures_links=has_pairs,
+        )
         for spec in choice.specs
     ]
     report: LinkReport | None = None
-    with uninterrupted() as held:
+    with uninterrupted() as held, ExitStack() as stack:  # processes of surveys end once all is printed
         with progress_on_stderr() as progress:
             if several:
-                has_pairs = request.has_links and len(jobs) > 1 and not (as_json and outputs[:2] == (None, None))
-                if has_pairs:  # what their measurement needs is imported while this process is idle
-                    Thread(target=_import_pairs, daemon=True).start()
-                results, errors = run_at_once(jobs, progress, held)
+                surveys = stack.enter_context(surveyed_at_once(jobs, progress, held))
+                outcomes = [each.outcome for each in surveys if each.outcome]
+                results = [each for outcome in outcomes for each in outcome.results]
+                errors = [each for outcome in outcomes for each in outcome.errors]
                 if has_pairs and request.profile and (errors or any(each.failures for each in results)):
-                    print_note("links between GPUs are not measured: a GPU is in use, or a survey failed or is unsaved")
+                    print_note("links between GPUs are not measured: a GPU is in use, or a survey failed")
                 elif has_pairs and len(results) > 1 and not held:
-                    specs = [each.device.spec for each in results]
-                    report, more = _measure_pairs(specs, request, outputs[:2], progress)
+                    report, more = _measure_pairs(surveys, request, outputs[:2], progress)
                     errors += more
             else:
                 result, errors = jobs[0].run(progress)
@@ -197,21 +207,14 @@ def run_and_finish(
         return finish(results, errors)
 
 
-def _import_pairs() -> None:
-    with suppress(ImportError):  # it is reported where they are used
-        from gpudissect import link_study  # noqa: F401
-
-
 def _measure_pairs(
-    specs: Sequence[str], request: Request, outputs: Sequence[Path | None], progress: Progress
-) -> tuple[LinkReport | None, list[GpudissectError]]:
+    surveys: Sequence[SurveyProcess], request: Request, outputs: Sequence[Path | None], progress: Progress
+) -> tuple[LinkReport, list[GpudissectError]]:
     """Measure links between GPUs; write JSON and page next to `outputs`. Returns the report and the errors."""
     from gpudissect.link_study import links_between, save_links
 
-    try:
-        report = links_between(specs, request.seed or 0, progress)
-    except GpudissectError as error:
-        return None, [error]
+    gpus = {each.spec: (each, each.outcome.info) for each in surveys if each.outcome and each.outcome.info}
+    report = links_between(gpus, request.seed or 0, progress)
     report = report if request.host else report.without_host()
     failures: list[GpudissectError] = [*map(GpudissectError, report.failures)]
     if any(link.values for link in report.links):

@@ -5,22 +5,28 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Sequence, Set
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence, Set
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from gpudissect.__main__ import collect_rarely
+from gpudissect.device.child import started_early
 from gpudissect.errors import DeviceError, GpudissectError
 from gpudissect.interrupts import catch_stop_signals, uninterrupted
 
 if TYPE_CHECKING:
     from gpudissect.cli.console import Progress
+    from gpudissect.device.base import Device
+    from gpudissect.device_info import DeviceInfo
     from gpudissect.results.model import Result
     from gpudissect.study import Request
+    from gpudissect.survey.links import LinkValues
 
+MAX_GPUS = 16  # started early
 WAIT_S = 0.2  # between looks for a stop signal
 
 
@@ -29,7 +35,8 @@ class Job:
     """A study on the device `spec`.
 
     `outputs` are the files of the result, the HTML report, the traces and the picture; they and the folder `record` get
-    `suffix` in their names if there is one. `kept_bytes`: see `run_study`.
+    `suffix` in their names if there is one. `kept_bytes`: see `run_study`. With `measures_links`, the device stays open
+    for the links to other GPUs.
     """
 
     spec: str
@@ -38,13 +45,16 @@ class Job:
     record: Path | None
     outputs: tuple[Path | None, ...]
     kept_bytes: int
+    measures_links: bool = False
 
-    def run(self, progress: Progress) -> tuple[Result, list[GpudissectError]]:
+    def run(self, progress: Progress, opened: Device | None = None) -> tuple[Result, list[GpudissectError]]:
         """Measure, and write the files; the result, and why a file could not be written. Raises as `run_study`."""
         from gpudissect.study import run_study
 
         folder = self.record / self.suffix if self.record is not None else None
-        outcome = run_study(self.spec, self.request, record=folder, kept_bytes=self.kept_bytes, progress=progress)
+        outcome = run_study(
+            self.spec, self.request, record=folder, kept_bytes=self.kept_bytes, progress=progress, opened=opened
+        )
         return outcome.result, [*filter(None, [outcome.error]), *outcome.save(*map(self._named, self.outputs))]
 
     def _named(self, path: Path | None) -> Path | None:
@@ -61,73 +71,185 @@ class _Step:
 
 
 @dataclass(frozen=True)
-class _End:
-    """What a job gave."""
+class _Outcome:
+    """What a job gave; `info` is of its device if that is still open."""
 
     results: list[Result]
     errors: list[GpudissectError]
+    info: DeviceInfo | None = None
 
 
-def run_at_once(jobs: Sequence[Job], progress: Progress, held: Set[int]) -> tuple[list[Result], list[GpudissectError]]:
-    """Run jobs, each in a process of its own; all results and errors, in the order of the jobs.
+class SurveyProcess:
+    """A process that runs a job on the device `spec`, which it opens at once; after the survey a `LinkGpu`.
+
+    Attributes:
+        step: how far the survey is; None before it has begun.
+        outcome: what it gave; None before it has ended.
+
+    """
+
+    def __init__(self, spec: str, seed: int) -> None:
+        context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+        self.spec = spec
+        self.step: _Step | None = None
+        self.outcome: _Outcome | None = None
+        self.connection, other = context.Pipe()
+        self._process: BaseProcess = context.Process(target=_run_here, args=(spec, seed, other), daemon=True)
+        self._process.start()
+        other.close()
+        self._is_busy = False
+
+    def begin(self, job: Job) -> None:
+        """Let it run a job on its device."""
+        with suppress(OSError):  # it has ended: so says its outcome
+            self.connection.send(job)
+
+    def take_message(self) -> _Step | None:
+        """Take a message of the survey; a step is returned."""
+        message = self._receive()
+        if isinstance(message, _Step):
+            self.step = message
+            return message
+        if message is None:
+            self._process.join()
+            message = _Outcome([], [DeviceError(f"{self.spec}: its process ended with code {self._process.exitcode}")])
+        self.outcome = message
+        return None
+
+    def stop(self) -> None:
+        """Let the survey end with what it has measured; if it has not begun, without an outcome of its own."""
+        if self.step is None:
+            self.outcome = self.outcome or _Outcome([], [])
+        with suppress(ProcessLookupError):
+            os.kill(self._process.pid or 0, signal.SIGINT if self.step else signal.SIGKILL)
+
+    def measure(self, target: str, names: Collection[str] | None, pairs_at_once: int) -> LinkValues:
+        """See `LinkGpu`."""
+        values: LinkValues | None = self._ask("measure", target, names, pairs_at_once)
+        if values is None:
+            from gpudissect.survey.links import LinkValues
+
+            values = LinkValues(self.spec, target, {}, {}, failures=(f"{self.spec}: its process has ended",))
+        return values
+
+    def reopen(self) -> None:
+        """See `LinkGpu`."""
+        self._ask("reopen")
+
+    def _ask(self, *order: object) -> Any:
+        self._is_busy = True
+        with suppress(OSError):
+            self.connection.send(order)
+        answer = self._receive()
+        self._is_busy = False
+        return answer
+
+    def _receive(self) -> Any:
+        """The next message, None if its sender is gone."""
+        try:
+            return self.connection.recv()
+        except (EOFError, OSError):
+            return None
+
+    def dismiss(self) -> None:
+        """Let the process end, without waiting for that."""
+        if self._is_busy or self.outcome is None:
+            self._process.kill()
+        else:
+            self.connection.close()
+
+    def close(self) -> None:
+        """See `LinkGpu`."""
+        self.dismiss()
+        self._process.join()
+
+
+@contextmanager
+def surveyed_at_once(jobs: Sequence[Job], progress: Progress, held: Set[int]) -> Iterator[list[SurveyProcess]]:
+    """Run jobs, each in a process of its own; they have their outcomes in the block, and end with it.
 
     `held` are the stop signals that came, as `uninterrupted` gives them; the processes get them too.
     """
-    context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
-    children: dict[Connection, BaseProcess] = {}
-    for job in jobs:
-        receiver, sender = context.Pipe(duplex=False)
-        child = context.Process(target=_run_here, args=(job, sender), daemon=True)
-        child.start()
-        sender.close()
-        children[receiver] = child
-    ends: dict[Connection, _End] = {}
-    steps: dict[Connection, _Step] = {}
-    is_stopped = False
-    while open_pipes := [receiver for receiver in children if receiver not in ends]:
-        wait(open_pipes, WAIT_S)
-        for receiver in filter(Connection.poll, open_pipes):
-            message = _receive(receiver)
-            if isinstance(message, _Step):
-                steps[receiver] = message
-                with suppress(KeyboardInterrupt):  # after a stop signal, which is held
-                    done, total = (sum(getattr(step, name) for step in steps.values()) for name in ("done", "total"))
-                    progress(done, total, message.experiment)
-            elif message is None:
-                children[receiver].join()
-                spec, code = jobs[list(children).index(receiver)].spec, children[receiver].exitcode
-                lost = DeviceError(f"{spec}: its process ended with code {code}")
-                ends[receiver] = _End([], [] if is_stopped else [lost])
-            else:
-                ends[receiver] = message
-        if held and not is_stopped:
-            is_stopped = True
-            for receiver, process in children.items():
-                with suppress(ProcessLookupError):
-                    os.kill(process.pid or 0, signal.SIGINT if receiver in steps else signal.SIGKILL)
-    for process in children.values():
-        process.join()
-    every = [ends[receiver] for receiver in children]
-    return [each for end in every for each in end.results], [each for end in every for each in end.errors]
-
-
-def _receive(receiver: Connection) -> _Step | _End | None:
-    """The next message, None if its sender is gone."""
+    processes: list[SurveyProcess] = []
     try:
-        message: _Step | _End = receiver.recv()
-    except (EOFError, OSError):
-        return None
-    return message
+        for job in jobs:
+            processes.append(_started(job.spec, job.request.seed or 0))
+            processes[-1].begin(job)
+        if any(job.measures_links for job in jobs):
+            from gpudissect import link_study  # noqa: F401 (needed later; the processes are still opening the devices)
+        is_stopped = False
+        while running := [each for each in processes if each.outcome is None]:
+            ready = wait([each.connection for each in running], WAIT_S)
+            for process in running:
+                if process.connection in ready and (step := process.take_message()):
+                    steps = [each.step for each in processes if each.step]
+                    with suppress(KeyboardInterrupt):  # after a stop signal, which is held
+                        progress(sum(each.done for each in steps), sum(each.total for each in steps), step.experiment)
+            if held and not is_stopped:
+                is_stopped = True
+                for each in processes:
+                    each.stop()
+        yield processes
+    finally:
+        processes += _early.values()
+        _early.clear()
+        for each in processes:
+            each.dismiss()
+        for each in processes:
+            each.close()
 
 
-def _run_here(job: Job, sender: Connection) -> None:
-    """In a process of its own: run a job, and send how far it is and what it gave."""
+def start_early(seed: int) -> None:
+    """Start the processes of the GPUs that there seem to be, before slow imports; `surveyed_at_once` takes them."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    count = len([*Path("/dev").glob("nvidia[0-9]*")]) if visible is None else len(visible.split(","))
+    for number in range(min(count, MAX_GPUS)):
+        spec = f"cuda:{number}"
+        _early[spec, seed] = SurveyProcess(spec, seed)
+
+
+_early: dict[tuple[str, int], SurveyProcess] = {}
+
+
+def _started(spec: str, seed: int) -> SurveyProcess:
+    return _early.pop((spec, seed), None) or SurveyProcess(spec, seed)
+
+
+def _run_here(spec: str, seed: int, connection: Connection) -> None:
+    """In a process of its own: open the device while modules are imported, then do what is requested."""
     os.setpgrp()  # Ctrl-C of a terminal reaches the parent alone, which passes it on
     catch_stop_signals()
-    with uninterrupted():
-        try:
-            result, errors = job.run(lambda *step: sender.send(_Step(*step)))
-        except GpudissectError as error:
-            sender.send(_End([], [error]))
-        else:
-            sender.send(_End([result], errors))
+    collect_rarely()
+    with uninterrupted(), started_early(spec, seed):
+        from gpudissect import link_study, study  # noqa: F401
+
+        requests = _requests(connection)
+        if (job := next(requests, None)) is not None:
+            _serve(job, requests, connection)
+
+
+def _requests(connection: Connection) -> Iterator[Any]:
+    """A job, then requests of links, until the process is dismissed."""
+    with suppress(EOFError, OSError):
+        while True:
+            yield connection.recv()
+
+
+def _serve(job: Job, requests: Iterator[Any], connection: Connection) -> None:
+    """Run a job, send how far it is and what it gave, then measure links as they are requested."""
+    from gpudissect.link_study import OpenGpu
+
+    gpu = OpenGpu(job.spec, job.request.seed or 0)
+    try:
+        if job.measures_links:
+            gpu.reopen()
+            gpu.opened()
+        result, errors = job.run(lambda *step: connection.send(_Step(*step)), gpu.device)
+    except GpudissectError as error:
+        connection.send(_Outcome([], [error]))
+        return
+    connection.send(_Outcome([result], errors, gpu.device.info if gpu.device is not None else None))
+    if job.measures_links:
+        for name, *arguments in requests:
+            connection.send(getattr(gpu, name)(*arguments))
+    gpu.close()

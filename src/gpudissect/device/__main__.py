@@ -1,11 +1,11 @@
 """A process of a device: ``python -P -m gpudissect.device SPEC SEED PREPARES SOCKET...``; see `device.process`."""
 
-import gc
 import os
 import signal
 import sys
 from contextlib import suppress
 
+from gpudissect.__main__ import collect_rarely
 from gpudissect.child_processes import die_with_parent
 from gpudissect.device.cuda import early_context
 
@@ -13,7 +13,7 @@ from gpudissect.device.cuda import early_context
 def main(spec: str, seed: str, prepares: str, *sockets: str) -> None:
     """Create the context of a GPU while slow modules are imported, then serve the device."""
     die_with_parent()
-    gc.set_threshold(100_000)  # traces are many and make no cycles
+    collect_rarely()
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # the survey process handles them
         signal.signal(number, signal.SIG_IGN)
     kind, _, name = spec.partition(":")
