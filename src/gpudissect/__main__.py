@@ -1,7 +1,6 @@
 """The command ``gpudissect``, also ``python -m gpudissect``: stop signals end it with 130 from the first import on."""
 
 import contextlib
-import gc
 import os
 import signal
 import sys
@@ -18,10 +17,10 @@ def main() -> NoReturn:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin, and matrices are small here
-    collect_rarely()
-    from gpudissect.child_processes import remove_children
+    from gpudissect.child_processes import collect_rarely, remove_children
     from gpudissect.device.child import started_early
 
+    collect_rarely()
     spec, seed = _named_device(sys.argv[1:])
     with started_early(spec, seed):  # while slow modules are imported
         if spec == "cuda:all" and sys.argv[1] == "discover":
@@ -31,11 +30,6 @@ def main() -> NoReturn:
         code = _run()
         remove_children()  # it keeps their lock: nothing below it may end one
         _leave(code)
-
-
-def collect_rarely() -> None:
-    """Collect cycles of objects less often: traces are many and make none; it took 8 % of a replay."""
-    gc.set_threshold(100_000)
 
 
 def _leave(code: int) -> NoReturn:

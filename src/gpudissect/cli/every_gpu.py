@@ -13,7 +13,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpudissect.__main__ import collect_rarely
+from gpudissect.child_processes import collect_rarely
 from gpudissect.device.child import started_early
 from gpudissect.errors import DeviceError, GpudissectError
 from gpudissect.interrupts import catch_stop_signals, uninterrupted

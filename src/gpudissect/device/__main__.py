@@ -5,8 +5,7 @@ import signal
 import sys
 from contextlib import suppress
 
-from gpudissect.__main__ import collect_rarely
-from gpudissect.child_processes import die_with_parent
+from gpudissect.child_processes import collect_rarely, die_with_parent
 from gpudissect.device.cuda import early_context
 
 
