@@ -59,7 +59,7 @@ class LinkGpu(Protocol):
         """End its process, even while a link is measured. May be called twice."""
 
     def dismiss(self) -> None:
-        """The same, but without waiting if somebody else does."""
+        """End its process; may return before it has ended."""
 
 
 @dataclass

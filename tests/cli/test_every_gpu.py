@@ -116,7 +116,7 @@ def test_a_gpu_that_falls_off_the_bus_loses_its_own_values_only(gpus, capsys):
 
 @linux
 def test_a_survey_leaves_its_device_open_for_links(gpus):
-    """The processes measure links until they are dismissed; one whose device is lost gets a new one when told so."""
+    """The processes measure links until they are dismissed; one that is asked to reopens its device."""
     linked = [replace(job, measures_links=True) for job in jobs(*gpus)]
     with surveyed_at_once(linked, lambda *_: None, set()) as surveys:
         first, second = surveys

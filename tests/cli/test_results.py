@@ -118,6 +118,24 @@ def test_an_unreadable_file_does_not_stop_the_check_of_the_others(survey, gpudis
     assert code == 2 and (json.loads(out)["files"], json.loads(out)["unreadable"]) == (["a.json"], ["bad.json"])
 
 
+def test_files_of_links_are_checked_too(survey, gpudissect, error_of):
+    gpudissect("discover", "-o", "r.json")
+    for name, latency in (("a.links.json", 800.0), ("b.links.json", 900.0)):
+        value = {"value": latency, "low": latency - 5, "high": latency + 5, "unit": "ns"}
+        gpus = [{"spec": f"cuda:{n}", "name": "H200", "origin": "measured", "gpu_uuid": f"GPU-{n}"} for n in (0, 1)]
+        content = {"schema": "gpudissect-links/1", "gpus": gpus}
+        links = [{"from": "cuda:0", "to": "cuda:1", "link_latency": value}]
+        Path(name).write_text(json.dumps(content | {"links": links}))
+    assert gpudissect("check", "a.links.json")[:2] == (0, "stable\n")
+    code, out, _ = gpudissect("check", "a.links.json", "r.json", "b.links.json")
+    assert code == 4 and "H200, GPU-0, GPU-1, links, 2 GPUs: a.links.json, b.links.json" in out
+    assert "(a.links.json, b.links.json): 1 value differs" in out and "cuda:0 to cuda:1 link_latency 800-900 ns" in out
+    assert "'gpudissect check'" in error_of("show", "a.links.json")
+    Path("b.links.json").write_text(json.dumps(content | {"links": links * 2}))
+    code, out, err = gpudissect("check", "a.links.json", "b.links.json")
+    assert code == 2 and out == "stable\n" and "b.links.json is not a valid file of links: it has the link" in err
+
+
 def test_export_prints_a_gpu_file_which_is_a_device(gpudissect, tmp_path):
     code, out, err = gpudissect("export", H200, "--format", "gpu")
     assert (code, err) == (0, "")

@@ -1,14 +1,16 @@
 """Reports on fleets with planted faults: what is found, what is reported, and what is not compared."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from gpudissect.fleet.readings import PartOfResult, read_folder, run_of
+from gpudissect.fleet.readings import PartOfResult, run_of
 from gpudissect.fleet.report import HARDWARE, report
 from gpudissect.fleet.sentences import is_worth_a_sentence, sentence, summary
+from gpudissect.fleet.store import RUN, read_folder
 from gpudissect.results.files import load, load_part
 from tests.support.fleet import DRAM, fleet, readings
 
@@ -187,7 +189,7 @@ def test_many_files_are_read_as_few_are(tmp_path, monkeypatch):
         (tmp_path / f"{number:02d}.json").symlink_to(H200)
     (tmp_path / "damaged.json").write_text("{", encoding="utf-8")
     few = read_folder(tmp_path)
-    monkeypatch.setattr("gpudissect.fleet.readings.MIN_PARALLEL_FILES", 1)
+    monkeypatch.setattr("gpudissect.fleet.store.MIN_PARALLEL_FILES", 1)
     assert read_folder(tmp_path) == few and len(few[0]) == 20 and len(few[1]) == 1
 
 
@@ -199,6 +201,63 @@ def test_what_cannot_be_read_in_part_is_read_or_refused_whole(tmp_path, old):
     (tmp_path / "b.json").write_text(text, encoding="utf-8")
     runs, unreadable = read_folder(tmp_path)
     assert len(runs) == 1 and len(unreadable) == 1 and "a.json" in unreadable[0]
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Writes results with one UUID: measured elsewhere, at another time, or with another bandwidth."""
+    content = json.loads(H200.read_text(encoding="utf-8")) | {"series": [], "seconds": 30.0}
+
+    def write(name, host="node0", second=0, pci="06", factor=1.0, **device):
+        copy = json.loads(json.dumps(content))
+        copy["device"] |= device
+        time = f"2026-01-01T10:{second // 60:02d}:{second % 60:02d}+00:00"
+        copy["provenance"] |= {"gpu_uuid": "GPU-1", "host": host, "time": time, "pci_address": f"0000:00:{pci}.0"}
+        for each in copy["findings"]:
+            if each["unit"] == "B/s" and isinstance(each["value"], float):
+                each |= {end: each[end] * factor for end in ("value", "low", "high") if each[end] is not None}
+        (tmp_path / f"{name}.json").write_text(json.dumps(copy), encoding="utf-8")
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"host": "node1"},
+        {"host": "node1", "second": 20},
+        {"spec": "cuda:1"},
+        {"pci": "07"},
+        {"pci": "07", "host": None},
+    ],
+)
+def test_two_places_measured_at_once_under_one_uuid_are_two_cards_and_a_line(tmp_path, place, other):
+    place("first")
+    place("other", factor=0.8, **other)
+    place("later", second=600)
+    runs, (line,) = read_folder(tmp_path)
+    assert all(text in line for text in ("first.json", "other.json", "GPU-1", "two cards"))
+    found = report(runs)
+    assert sorted(len(card.files) for card in found.cards) == [1, 2] and len({card.card for card in found.cards}) == 2
+    assert not any(card.drifts for card in found.cards)
+
+
+@pytest.mark.parametrize(
+    "other", [{"second": 10}, {"host": "node1", "second": 31}, {"spec": "rec:x", "origin": "replayed"}]
+)
+def test_a_card_that_moves_or_is_replayed_stays_one_card(tmp_path, place, other):
+    place("first", **({"spec": "rec:y", "origin": "replayed"} if "spec" in other else {}))
+    place("other", **other)
+    runs, lines = read_folder(tmp_path)
+    assert not lines and {run.card for run in runs} == {"GPU-1"}
+
+
+def test_in_one_run_of_a_fleet_a_card_does_not_move(tmp_path, place):
+    place("first")
+    place("other", host="node1", second=600)
+    (tmp_path / RUN).touch()
+    runs, (line,) = read_folder(tmp_path)
+    assert "GPU-1" in line and len({run.card for run in runs}) == 2
 
 
 def test_an_incomplete_run_is_reported_and_not_out():

@@ -3,12 +3,16 @@
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 import gpudissect
 from gpudissect.device.kinds import open_device
+from gpudissect.errors import UsageError
+from gpudissect.results.check import Weight, check_files, is_stable
+from gpudissect.results.files import load, load_result_or_links
 from gpudissect.results.links import LinkReport
 from gpudissect.survey.links import LinkValues
 from gpudissect.views.page.links import links_page
@@ -16,6 +20,7 @@ from gpudissect.views.terminal.links import print_links
 
 GPUS = ("cuda:0", "cuda:1", "cuda:2")
 SLOW = ("cuda:2", "cuda:0")
+RESULT = Path(__file__).parents[2] / "docs" / "results" / "h200.json"
 
 
 @pytest.fixture(scope="module")
@@ -85,3 +90,86 @@ def test_links_of_a_simulated_gpu_are_not_supported():
     report = gpudissect.links("sim:gtx980")
     assert not report.failures and all(not link.values for link in report.links)
     assert any("no link to the host" in line for line in report.reasons)
+
+
+@pytest.fixture
+def read(tmp_path, report):
+    """Reads the file of a report whose GPUs have UUIDs and whose last link may be slower."""
+
+    def read(name="a.json", factor=1.0, uuids=("GPU-0", "GPU-1", "GPU-2"), order=GPUS, **changes):
+        content = replace(report, failures=(), **changes).to_json()
+        names = dict(zip(GPUS, order, strict=True))
+        for gpu, uuid in zip(content["gpus"], uuids, strict=True):
+            gpu |= {"gpu_uuid": uuid, "spec": names[gpu["spec"]]}
+        latency = content["links"][-1]["link_latency"]
+        latency |= {end: factor * latency[end] for end in ("value", "low", "high")}
+        for link in content["links"]:
+            link |= {end: names.get(link[end], link[end]) for end in ("from", "to")}
+        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
+        return load_result_or_links(tmp_path / name)
+
+    return read
+
+
+def test_a_file_of_links_is_read_as_it_was_written(report, read):
+    links = read()
+    assert [gpu.uuid for gpu in links.gpus] == ["GPU-0", "GPU-1", "GPU-2"]
+    by_pair = {(link.source, link.target): link.values for link in links.links}
+    found = by_pair[SLOW]["read_bandwidth"]
+    assert (found.element, found.value, found.low, found.high, found.unit) == ("peer", 300e9, 297e9, 303e9, "B/s")
+    assert by_pair["cuda:0", "host"]["link_latency"].element == "host" and not by_pair["cuda:1", "cuda:2"]
+    assert check_files([links], ["a.json"])[0] == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ('"value": 300000000000.0', '"value": [1]', "links.6.read_bandwidth.value"),
+        ('"links": ', '"linked": ', 'lacks "links"'),
+        ('"from": "cuda:2", "to": "cuda:1"', '"from": "cuda:2", "to": "cuda:0"', "the link cuda:2 to cuda:0 twice"),
+        ("links/1", "links/2", "of another version"),
+    ],
+)
+def test_what_is_wrong_with_a_file_of_links_is_one_line(tmp_path, report, old, new, why):
+    text = json.dumps(report.to_json())
+    assert old in text
+    (tmp_path / "x.json").write_text(text.replace(old, new), encoding="utf-8")
+    with pytest.raises(UsageError, match=r"x.json is not a .*" + why.replace(".", r"\.")):
+        load_result_or_links(tmp_path / "x.json")
+
+
+def test_a_command_for_results_names_those_for_links(read, tmp_path):
+    read("a.json")
+    with pytest.raises(UsageError, match=r"a.json is not a result file: it is a file of links: 'gpudissect check'"):
+        load(tmp_path / "a.json")
+
+
+def test_links_that_change_from_run_to_run_are_not_stable(read):
+    """A link is named as in the first file, and known by the UUIDs of both ends."""
+    first, same, slow = read(), read(factor=1.003), read(factor=1.5, order=("cuda:2", "cuda:0", "cuda:1"))
+    found, (group,) = check_files([first, same], ["a.json", "b.json"])
+    assert found == [] and (group.gpu, group.uuid) == ("<b>GPU</b>", "GPU-0, GPU-1, GPU-2")
+    assert (group.command, group.settings, group.of) == ("links", "3 GPUs", (0, 1))
+    (concern,), _ = check_files([first, same, slow], ["a.json", "b.json", "c.json"])
+    assert concern.weight is Weight.UNSTABLE and concern.of == (0, 1, 2)
+    assert concern.about == ("cuda:2 to cuda:0 link_latency 800-1200 ns",)
+
+
+def test_links_of_other_gpus_and_results_are_checked_separately(read):
+    links, others = read(), read(factor=1.5, uuids=("GPU-0", "GPU-1", "GPU-3"))
+    result = load(RESULT)
+    found, groups = check_files([links, result, others], ["a.json", "b.json", "c.json"])
+    assert is_stable(found) and [each.of for each in found if "2 sets of GPUs" in each.what] == [(0, 2)]
+    assert [(each.command, each.of) for each in groups] == [("discover", (1,)), ("links", (0,)), ("links", (2,))]
+
+
+def test_incomplete_and_copied_files_of_links_are_named(read, report):
+    lost = ("cuda:0: links.peer to cuda:1: it is lost",)
+    (failed,), _ = check_files([read(interrupted=False).model_copy(update={"failures": lost})], ["a.json"])
+    assert failed.weight is Weight.UNSTABLE and lost[0] in failed.what
+    (interrupted,), _ = check_files([read(interrupted=True)], ["a.json"])
+    assert interrupted.weight is Weight.UNSTABLE and "interrupted" in interrupted.what
+    (empty,), _ = check_files([read().model_copy(update={"links": ()})], ["a.json"])
+    assert empty.weight is Weight.UNSTABLE and "no value" in empty.what
+    (copied,), _ = check_files([read(), read()], ["a.json", "b.json"])
+    assert copied.weight is Weight.NOTE and copied.what.endswith(" b.json")

@@ -131,9 +131,9 @@ def report(
     from gpudissect.fleet.fingerprint import identity
     from gpudissect.fleet.history import find_cards, histories
     from gpudissect.fleet.metrics import metrics
-    from gpudissect.fleet.readings import read_folder
     from gpudissect.fleet.report import report as report_on
     from gpudissect.fleet.sentences import is_worth_a_sentence, sentence, summary
+    from gpudissect.fleet.store import read_folder
     from gpudissect.results.files import check_apart, check_names, check_writable
 
     if card is not None and (html is not None or prometheus is not None):

@@ -17,6 +17,7 @@ from gpudissect.errors import GpudissectError, UsageError
 
 if TYPE_CHECKING:
     from gpudissect.results.check import Concern, Group
+    from gpudissect.results.links import LinksFile
     from gpudissect.results.model import Result
 
 STABLE, UNSTABLE = 0, 4
@@ -83,22 +84,24 @@ def print_results(
 
 
 def check(
-    files: Annotated[list[Path], Argument(metavar="FILE...", help="Result files; several runs of a GPU are compared.")],
+    files: Annotated[
+        list[Path], Argument(metavar="FILE...", help="Result files and files of links; several runs are compared.")
+    ],
     as_json: Annotated[bool, Option("--json", help="Print the concerns as JSON.")] = False,
 ) -> int:
     """Report whether a result is stable; if not, why and what to do.
 
-    Several results of one GPU are also compared with one another. Exit codes: 0 stable, 4 not, 2 if a file cannot be
-    read; the others are checked.
+    Several results of one GPU, and several files of links (links -o) of the same GPUs, are also compared with one
+    another. Exit codes: 0 stable, 4 not, 2 if a file cannot be read; the others are checked.
     """
-    from gpudissect.results.check import concerns, groups_of, is_stable
+    from gpudissect.results.check import check_files, is_stable
 
     readable, unreadable = _load_readable(files)
-    names, results = [name for name, _ in readable], [result for _, result in readable]
-    found, groups = concerns(results, names), groups_of(results)
+    names = [name for name, _ in readable]
+    found, groups = check_files([each for _, each in readable], names)
     stable = is_stable(found)
     code = UsageError.exit_code if unreadable else STABLE if stable else UNSTABLE
-    if not results:
+    if not names:
         return code
     if as_json:
         listed = [
@@ -118,16 +121,17 @@ def check(
     return code
 
 
-def _load_readable(files: Sequence[Path]) -> tuple[list[tuple[str, Result]], list[str]]:
-    """The results with their names, and the names of unreadable files; a line on stderr for each of those."""
-    from gpudissect.results.files import load, same_file
+def _load_readable(files: Sequence[Path]) -> tuple[list[tuple[str, Result | LinksFile]], list[str]]:
+    """What is read, with the names of the files; and the names of unreadable ones, each with a line on stderr."""
+    from gpudissect.results.files import load_result_or_links, same_file
 
-    results, unreadable = [], list[str]()
+    results: list[tuple[str, Result | LinksFile]] = []
+    unreadable = list[str]()
     for number, path in enumerate(files):
         if any(same_file(path, other) for other in files[:number]):
             print_note(f"{path} is named twice: it is one run, not two that agree")
         try:
-            results.append((str(path), load(path)))
+            results.append((str(path), load_result_or_links(path)))
         except GpudissectError as error:
             print_error(str(error))
             unreadable.append(str(path))

@@ -19,7 +19,7 @@ from gpudissect.fleet.infer_outliers import (
     Prior,
     deviations,
 )
-from gpudissect.fleet.readings import Reading, Run, seconds_of
+from gpudissect.fleet.readings import LATENCY_UNITS, Reading, Run, seconds_of
 from gpudissect.fleet.run_spread import DEFAULT, MAX_EARLIER_RUNS, of_card, run_priors
 from gpudissect.results.compare import MAX_CLOCK_RATIO, Key
 
@@ -32,7 +32,7 @@ MIN_CARDS_FOR_A_MAJORITY = 3
 NO_FACT = "none"
 FINGERPRINT = "fingerprint of L2 partitions"  # name of a difference
 MAX_COPIES = 8  # runs before one with which it is compared: copies of a file have its time
-HEALTH = ("read_bandwidth", "write_bandwidth", "copy_bandwidth", "gpu_rate")
+HEALTH = ("read_bandwidth", "write_bandwidth", "copy_bandwidth", "link_latency", "gpu_rate")
 HEALTH_LATENCIES = ("l2", "dram")
 HEALTH_SHARE = 0.8  # of the false alarms; the other values share the rest
 MIN_HEALTH_DEVIATION, MIN_DEVIATION = 0.02, 0.05  # relative; smaller deviations are reported of no card
@@ -211,7 +211,7 @@ def _shared(runs: Sequence[Run]) -> list[Key]:
 
 
 def is_health(key: Key) -> bool:
-    """Whether a value is one that operators look at: bandwidths, rates of the whole GPU, and latencies of memory."""
+    """Whether a value is one that operators look at: bandwidths, rates of all SMs, latencies of memory and of links."""
     element, attribute = key
     return attribute in HEALTH or (element in HEALTH_LATENCIES and attribute.endswith("latency"))
 
@@ -224,7 +224,7 @@ def _among_siblings(runs: Sequence[Run], keys: Sequence[Key], tests: int) -> lis
         unit = Counter(reading.unit for _, reading in having).most_common(1)[0][0]
         having = [(n, reading) for n, reading in having if reading.unit == unit]
         if len(having) > 1:
-            prior = Prior(PRIOR_LATENCY_SPREAD if unit == "cycles" else PRIOR_SPREAD, PRIOR_CARDS)
+            prior = Prior(PRIOR_LATENCY_SPREAD if unit in LATENCY_UNITS else PRIOR_SPREAD, PRIOR_CARDS)
             for place, deviation, is_out in _compared(key, [reading for _, reading in having], keys, prior, tests):
                 compared[having[place][0]].append((deviation, is_out))
     return compared

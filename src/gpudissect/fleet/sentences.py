@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from gpudissect.fleet.history import HistoryRun
+from gpudissect.fleet.readings import LATENCY_UNITS
 from gpudissect.fleet.report import FINGERPRINT, CardReport, Deviation, Difference, FleetReport
 from gpudissect.printable import brief, clean, counted
 from gpudissect.results.folded import rounded, rounded_range
@@ -69,8 +70,8 @@ def is_slow(found: Deviation) -> bool:
 
 
 def is_slower(relative: float, unit: str) -> bool:
-    """Whether a deviation is for the worse: more cycles, or less of anything else."""
-    return (relative > 0) == (unit == "cycles")
+    """Whether a deviation is for the worse: a higher latency, or less of anything else."""
+    return (relative > 0) == (unit in LATENCY_UNITS)
 
 
 def _change(each: Difference) -> str:

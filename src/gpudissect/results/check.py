@@ -1,16 +1,20 @@
-"""Whether a result is reliable: problems while measuring, contradictions within it, and what to do about them."""
+"""Whether results and links are reliable: problems while measuring, contradictions, and what to do about them."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from itertools import islice
+from itertools import combinations, islice
+from typing import TypeVar
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
 from gpudissect.measure.infer_doubts import Agreement, contradictions, path_agreements
-from gpudissect.results.compare import Outcome, Row, common_keys, compare, letter
+from gpudissect.printable import counted
+from gpudissect.results.compare import Outcome, Row, common_keys, compare, judge, letter
+from gpudissect.results.folded import rounded_range
+from gpudissect.results.links import LinksFile
 from gpudissect.results.model import NO_VALUE, Finding, Result
 from gpudissect.results.verdict import Verdict
 from gpudissect.trace import OTHER_PROCESSES
@@ -26,6 +30,7 @@ _WIDE_BRACKETS = (
     ("launch", "block_replacement"),  # 95 % of single events
     ("atomg", "latency"),  # from near words to far ones
 )
+T = TypeVar("T", "Concern", "Group")
 _SELECTION = {"discover": "only", "hide": "access"}  # options that restrict a command to some elements
 
 
@@ -47,13 +52,48 @@ class Concern:
     of: tuple[int, ...] = ()  # indices of the results concerned
 
 
+@dataclass(frozen=True)
+class Group:
+    """Results of one command on one card, which are compared as runs of the same."""
+
+    gpu: str
+    uuid: str | None
+    command: str
+    settings: str  # quick run and clocks, as text
+    of: tuple[int, ...]  # indices of the results
+
+
 def concerns(results: Sequence[Result], files: Sequence[str] = ()) -> list[Concern]:
     """Concerns about each result, the most serious first; of several runs on one GPU also what changed between them.
 
     `files` are the names of the results, if they have any.
     """
     found = [replace(each, of=(n,)) for n, result in enumerate(results) for each in _concerns_of_one(result)]
-    found += _concerns_between(results, files or [letter(n) for n in range(len(results))])
+    return _ranked([*found, *_concerns_between(results, files or [letter(n) for n in range(len(results))])])
+
+
+def link_concerns(found: Sequence[LinksFile], files: Sequence[str]) -> list[Concern]:
+    """As `concerns`, about files of links."""
+    alone = [replace(each, of=(n,)) for n, links in enumerate(found) for each in _concerns_of_links(links)]
+    return _ranked([*alone, *_concerns_between_links(found, files)])
+
+
+def check_files(found: Sequence[Result | LinksFile], files: Sequence[str]) -> tuple[list[Concern], list[Group]]:
+    """Concerns about results and files of links, and the groups in which they were compared."""
+    results = {n: each for n, each in enumerate(found) if isinstance(each, Result)}
+    links = {n: each for n, each in enumerate(found) if isinstance(each, LinksFile)}
+    raised = _renumbered(concerns([*results.values()], [files[n] for n in results]), [*results])
+    raised += _renumbered(link_concerns([*links.values()], [files[n] for n in links]), [*links])
+    groups = _renumbered(groups_of([*results.values()]), [*results])
+    return _ranked(raised), [*groups, *_renumbered(link_groups([*links.values()]), [*links])]
+
+
+def _renumbered(found: Sequence[T], numbers: Sequence[int]) -> list[T]:
+    return [replace(each, of=tuple(numbers[n] for n in each.of)) for each in found]
+
+
+def _ranked(found: Sequence[Concern]) -> list[Concern]:
+    """The most serious first; a concern about several results once."""
     merged: dict[Concern, list[int]] = defaultdict(list)
     for each in found:
         merged[replace(each, of=())].extend(each.of)
@@ -153,17 +193,6 @@ def _check_consistency(result: Result) -> Iterator[Concern]:
         yield _unstable(each.what, each.advice, about)
 
 
-@dataclass(frozen=True)
-class Group:
-    """Results of one command on one card, which are compared as runs of the same."""
-
-    gpu: str
-    uuid: str | None
-    command: str
-    settings: str  # quick run and clocks, as text
-    of: tuple[int, ...]  # indices of the results
-
-
 def groups_of(results: Sequence[Result]) -> list[Group]:
     """The results by card and command; cards without a UUID by the name of their model."""
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -237,14 +266,11 @@ def _concerns_between_runs(results: Sequence[Result], names: Sequence[str]) -> I
         yield _note(what, "for changes from run to run, run the same command twice")
         return
     if copies := [names[n] for n, each in enumerate(results) if each.provenance.time and each in results[:n]]:
-        what = f"copies of another of these results: {', '.join(copies)}"
-        yield _note(what, "a copy shows no change from run to run: name several runs")
+        yield _copies(copies)
     comparison = compare(results, names)
     different = [row for row in comparison.rows if row.outcome is Outcome.DIFFERENT]
     if changed := tuple(map(_name, different)):
-        verb = "value differs" if len(changed) == 1 else "values differ"
-        what = f"{len(changed)} {verb} from run to run by more than the brackets"
-        yield _unstable(what, "treat these values as unreliable; gpudissect compare shows them", changed)
+        yield _changed(changed, "treat these values as unreliable; gpudissect compare shows them")
         if any(_is_of_unknown_card(each) for each in results):
             what = "no GPU UUID in these results: two cards of one model cannot be distinguished"
             yield _note(what, "measure again to record the UUID")
@@ -254,5 +280,82 @@ def _concerns_between_runs(results: Sequence[Result], names: Sequence[str]) -> I
         yield _note(obstacle, "run again under the same conditions")
 
 
+def _copies(names: Sequence[str]) -> Concern:
+    what = f"copies of another of these results: {', '.join(names)}"
+    return _note(what, "a copy shows no change from run to run: name several runs")
+
+
+def _changed(names: tuple[str, ...], advice: str) -> Concern:
+    verb = "value differs" if len(names) == 1 else "values differ"
+    return _unstable(f"{len(names)} {verb} from run to run by more than the brackets", advice, names)
+
+
 def _name(finding: Finding | Row) -> str:
     return f"{finding.element}.{finding.attribute}"
+
+
+def link_groups(found: Sequence[LinksFile]) -> list[Group]:
+    """The files by the GPUs whose links they have; GPUs without a UUID by name and number."""
+    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for number, links in enumerate(found):
+        groups[tuple(sorted(gpu.uuid or f"{gpu.name} {gpu.spec}" for gpu in links.gpus))].append(number)
+    return [_link_group(found[numbers[0]], tuple(numbers)) for numbers in groups.values()]
+
+
+def _link_group(first: LinksFile, numbers: tuple[int, ...]) -> Group:
+    names, uuids = dict.fromkeys(gpu.name for gpu in first.gpus), [gpu.uuid for gpu in first.gpus if gpu.uuid]
+    return Group(" and ".join(names), ", ".join(uuids) or None, "links", counted(len(first.gpus), "GPU"), numbers)
+
+
+def _concerns_of_links(links: LinksFile) -> Iterator[Concern]:
+    if links.interrupted:
+        yield _unstable("interrupted: the file holds only links measured until then", "run links to the end")
+    for line in links.failures[:MAX_LISTED]:
+        yield _unstable(f"a link failed: {line}", "run links again when nothing else uses these GPUs")
+    if not any(link.values for link in links.links):
+        yield _unstable("no value of a link", "gpudissect links prints the reasons")
+
+
+def _concerns_between_links(found: Sequence[LinksFile], names: Sequence[str]) -> Iterator[Concern]:
+    """What changed between files of links of the same GPUs; files of other GPUs are only checked one by one."""
+    groups = link_groups(found)
+    if len(groups) > 1:
+        what = f"links of {len(groups)} sets of GPUs: each set is checked separately"
+        note = _note(what, "gpudissect fleet report compares the GPUs with one another")
+        yield replace(note, of=tuple(range(len(found))))
+    for group in groups:
+        chosen = [found[n] for n in group.of]
+        if copies := [names[n] for n in group.of if any(found[n] == found[m] for m in group.of if m < n)]:
+            yield replace(_copies(copies), of=group.of)
+        if changed := tuple(_changed_links(chosen)):
+            advice = "treat these values as unreliable; measure again when nothing else uses these GPUs and the host"
+            yield replace(_changed(changed, advice), of=group.of)
+
+
+def _changed_links(found: Sequence[LinksFile]) -> Iterator[str]:
+    """Values that differ between files by more than their brackets: link and attribute, with the range over the files.
+
+    Links are named as in the first file.
+    """
+    first, *others = map(_by_link, found)
+    for key, (name, finding) in first.items():
+        same = [finding, *(table[key][1] for table in others if key in table)]
+        if len(same) < len(found) or any(each.unit != finding.unit for each in same):
+            continue
+        if any(judge(*pair)[0] is Outcome.DIFFERENT for pair in combinations(same, 2)):
+            numbers = [each.value for each in same if isinstance(each.value, int | float)]
+            span = f" {rounded_range(min(numbers), max(numbers), finding.unit)}" if numbers else ""
+            yield f"{name}{span}"
+
+
+def _by_link(links: LinksFile) -> dict[tuple[str, str, str], tuple[str, Finding]]:
+    """Name and value by the UUIDs of both ends (their numbers where there is none) and the attribute."""
+    uuids = {gpu.spec: gpu.uuid for gpu in links.gpus}
+    return {
+        (uuids.get(link.source) or link.source, uuids.get(link.target) or link.target, attribute): (
+            f"{link.source} to {link.target} {attribute}",
+            finding,
+        )
+        for link in links.links
+        for attribute, finding in link.values.items()
+    }

@@ -18,6 +18,7 @@ from gpudissect.device.recording.format import ARRAYS, INDEX, count_values, is_r
 from gpudissect.errors import UsageError
 from gpudissect.interrupts import interruptible, stop_requested
 from gpudissect.results import schema1
+from gpudissect.results.links import LINKS_SCHEMA, LinksFile
 from gpudissect.results.model import SCHEMA, Result
 
 MAX_BYTES = 16 << 20  # results have hundreds of kilobytes; reading a file takes up to 30 times its size
@@ -31,9 +32,10 @@ _EXPECTED = "a result file is written by 'gpudissect discover -o FILE' or 'gpudi
 _PAGES = (".html", ".htm")
 _OTHERS = {
     "gpudissect/profile": "it is a profile of a kernel: 'gpudissect explain' reads it as FILE, a result as --machine",
-    "gpudissect-links": "it is a file of links, damaged or of another version: 'gpudissect fleet report' reads these",
+    "gpudissect-links": "it is a file of links of another version: update gpudissect",
     "gpudissect/explanation": "it is an explanation: 'gpudissect explain' prints it again from its profile",
 }
+_LINKS = "it is a file of links: 'gpudissect check' and 'gpudissect fleet report' read these"
 _ALTERED = "the file was altered: use the original, or measure again"
 Part = TypeVar("Part", bound=BaseModel)
 
@@ -43,21 +45,32 @@ def load(path: Path) -> Result:
 
     Raises `UsageError`, in one line, for a file that is missing, of another kind, of a newer version or malformed.
     """
+    if isinstance(found := load_result_or_links(path), LinksFile):
+        raise UsageError(f"{path} is not a result file: {_LINKS}")
+    return found
+
+
+def load_result_or_links(path: Path) -> Result | LinksFile:
+    """As `load`; also read a file of links."""
     if str(path).startswith(("sim:", "cuda:", "rec:")) and not path.exists():
         raise UsageError(f"{path} is a device, not a result file: 'gpudissect discover -d {path} -o FILE' writes one")
     data = read_bounded(path, MAX_BYTES, "result file")
     if (count := count_values(data)) > MAX_VALUES:
         raise UsageError(f"{path} is not a result file: it has {count} values, allowed: up to {MAX_VALUES}")
+    kind = "result file"
     try:
         content = _parse(data)
         schema = content.get("schema") if isinstance(content, dict) else None
+        if schema == LINKS_SCHEMA:
+            kind = "file of links"
+            return LinksFile.model_validate_json(json.dumps(content))
         if schema == schema1.SCHEMA:
             content = schema1.convert(content)
         elif schema != SCHEMA:
             raise ValueError(_foreign(schema))
         return Result.model_validate_json(json.dumps(content))
     except ValidationError as error:
-        raise UsageError(f"{path} is not a valid result file: {_first_error(error, content)}; {_ALTERED}") from None
+        raise UsageError(f"{path} is not a valid {kind}: {_first_error(error, content)}; {_ALTERED}") from None
     except RecursionError:
         raise UsageError(f"{path} is not a result file: it is nested deeper than any result; {_EXPECTED}") from None
     except ValueError as error:

@@ -1,20 +1,28 @@
-"""What `gpudissect links` found: the links of some GPUs as matrices, one for each attribute."""
+"""What `gpudissect links` found: links as matrices, one for each attribute; and its file, read again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from pydantic import Field, model_validator
 
 from gpudissect import __version__
-from gpudissect.device.base import without_host
 from gpudissect.device_info import DeviceInfo
-from gpudissect.survey.links import HOST as HOST
-from gpudissect.survey.links import OTHER_GPUS, LinkValues
-from gpudissect.survey.links import Bracketed as Bracketed
-from gpudissect.vocabulary import unit_of
+from gpudissect.estimate import Status
+from gpudissect.results.model import Finding, Items, Provenance, Record
+from gpudissect.vocabulary import ATTRIBUTES, unit_of
+from gpudissect.workload import Path
 
-SCHEMA = "gpudissect-links/1"
+if TYPE_CHECKING:
+    from gpudissect.survey.links import Bracketed as Bracketed
+    from gpudissect.survey.links import LinkValues
+
+LINKS_SCHEMA = "gpudissect-links/1"
+HOST = Path.HOST.value
+MAX_GPUS = 1024  # of a file
+MAX_NAME_LENGTH = 60  # characters in a message
 
 
 class Shown(NamedTuple):
@@ -60,13 +68,15 @@ class LinkReport:
 
     def without_host(self) -> LinkReport:
         """The report without the name of the host."""
+        from gpudissect.device.base import without_host
+
         return replace(self, gpus=tuple(map(without_host, self.gpus)))
 
     @property
     def targets(self) -> list[str]:
         """Whose memory was accessed: ``host``, then GPUs by number."""
         targets = {link.target for link in self.links}
-        gpus = sorted(targets - {HOST, OTHER_GPUS}, key=lambda name: int(name.rpartition(":")[2]))
+        gpus = sorted((name for name in targets if ":" in name), key=lambda name: int(name.rpartition(":")[2]))
         return [HOST, *gpus] if HOST in targets else gpus
 
     @property
@@ -119,7 +129,7 @@ class LinkReport:
         ]
         gpus = [_described(info) for info in self.gpus]
         ended = {"failures": [*self.failures], "interrupted": self.interrupted}
-        return {"schema": SCHEMA, "version": __version__, "gpus": gpus, "links": rows, **ended}
+        return {"schema": LINKS_SCHEMA, "version": __version__, "gpus": gpus, "links": rows, **ended}
 
 
 def _described(info: DeviceInfo) -> dict[str, Any]:
@@ -135,3 +145,78 @@ def _described(info: DeviceInfo) -> dict[str, Any]:
         },
         **{name: [*map(int, str(info.facts.get(name, "")).split())] for name in ("peers", "nvlink_peers")},
     }
+
+
+class LinkedGpu(Record):
+    """A GPU that loads and stores."""
+
+    spec: str
+    name: str
+    origin: str
+    gpu_uuid: str | None = None
+    provenance: Provenance = Provenance()
+    pcie_lanes: int | None = None
+    nvlinks: int | None = None
+
+    @property
+    def uuid(self) -> str | None:
+        """Its UUID; files of earlier versions state it outside of the provenance."""
+        return self.provenance.gpu_uuid or self.gpu_uuid
+
+
+class Link(Record):
+    """What was measured of one link."""
+
+    source: str = Field(alias="from")
+    """The GPU that loads and stores, such as ``cuda:0``."""
+    target: str = Field(alias="to")
+    """Whose memory it is: ``host``, or another GPU."""
+    values: dict[str, Finding]
+    """By attribute, of the element ``host`` or ``peer``; in the file they are fields of the link."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _collect_values(cls, content: Any) -> Any:
+        if not isinstance(content, dict):
+            return content
+        known = {"element": HOST if content.get("to") == HOST else "peer", "status": Status.FOUND}
+        values = {name: each for name, each in content.items() if name in ATTRIBUTES}
+        if wrong := [name for name, each in values.items() if not isinstance(each, dict)]:
+            raise ValueError(f"{wrong[0]} is not an object with a value and its bracket")
+        found = {name: {**each, **known, "attribute": name} for name, each in values.items()}
+        return {name: content[name] for name in ("from", "to") if name in content} | {"values": found}
+
+
+class LinksFile(Record):
+    """The links of some GPUs."""
+
+    schema_: Literal["gpudissect-links/1"] = Field(alias="schema")
+    gpus: Items[LinkedGpu] = Field(max_length=MAX_GPUS)
+    links: Items[Link]
+    failures: Items[str] = ()
+    """A line for each experiment that failed."""
+    interrupted: bool = False
+
+    @model_validator(mode="after")
+    def _each_once(self) -> LinksFile:
+        if again := _repeated(gpu.spec for gpu in self.gpus):
+            raise ValueError(f"it describes {again} twice")
+        if again := _repeated(gpu.uuid for gpu in self.gpus):
+            same = [gpu.spec for gpu in self.gpus if gpu.uuid == again]
+            raise ValueError(
+                f"{same[0]:.{MAX_NAME_LENGTH}} and {same[1]:.{MAX_NAME_LENGTH}} have the same UUID {again}"
+            )
+        if again := _repeated(f"{link.source} to {link.target}" for link in self.links):
+            raise ValueError(f"it has the link {again} twice")
+        return self
+
+
+def _repeated(names: Iterable[str | None]) -> str:
+    """The first name that occurs twice, cut; empty if there is none."""
+    seen = set[str]()
+    for name in names:
+        if name in seen:
+            return name[:MAX_NAME_LENGTH]
+        if name is not None:
+            seen.add(name)
+    return ""

@@ -1,14 +1,20 @@
 """Links of GPUs on one page: a matrix for each attribute, coloured where links between GPUs differ."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from statistics import median
+from typing import TYPE_CHECKING
 
 from gpudissect.device_info import DeviceInfo
 from gpudissect.results.folded import rounded
-from gpudissect.results.links import HOST, MATRICES, Bracketed, LinkReport
+from gpudissect.results.links import HOST, MATRICES, LinkReport
 from gpudissect.views.page.fleet import heat
 from gpudissect.views.page.markup import Markup, document, table, tag
 from gpudissect.vocabulary import unit_of
+
+if TYPE_CHECKING:
+    from gpudissect.results.links import Bracketed
 
 _COLOPHON = (
     "Made by gpudissect. Rows are the GPUs that load and store, columns whose memory it is. Colours show the deviation "
