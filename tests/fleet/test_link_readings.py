@@ -63,6 +63,16 @@ def test_each_gpu_has_the_median_of_its_links(tmp_path):
     assert found.groups[0].name == ("NVIDIA GeForce GTX 980", "simulated", "links", "7 other GPUs", "ecc on")
 
 
+def test_what_depends_on_the_cpu_of_the_host_is_not_compared(tmp_path):
+    value = {"value": 1e10, "low": 9e9, "high": 1.1e10, "unit": "B/s"}
+    text = links().to_json()
+    for link in text["links"]:
+        link["pageable_read_bandwidth"] = link["engine_read_bandwidth"] = value
+    (tmp_path / "node7.links.json").write_text(json.dumps(text), encoding="utf-8")
+    names = {attribute for run in read_folder(tmp_path)[0] for _, attribute in run.readings}
+    assert "engine_read_bandwidth" in names and "pageable_read_bandwidth" not in names
+
+
 def test_a_gpu_whose_links_are_slow_is_out_and_lost_links_are_named(tmp_path):
     """Links that lead to it are slow, too; these are one of seven of each sibling."""
     slow = {(3, other) for other in range(COUNT)} | {(other, 3) for other in range(COUNT)}

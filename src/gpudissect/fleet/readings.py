@@ -41,6 +41,7 @@ UNITS = ("B/s", "ops/s", "B/cycle", "ops/cycle", "cycles")
 UNITS_OF_LINKS = (*UNITS, "ns")
 LATENCY_UNITS = ("cycles", "ns")  # of values that are worse when higher
 ATTRIBUTES = ("bandwidth", "rate", "latency")  # of which cards of one model differ
+OF_THE_CPU = "pageable_"  # begins the names of values that depend on the host's CPU, not on the GPU
 _TITLES = dict(sm_clock="SM clock setting", pcie_lanes="PCIe lanes", nvlinks="NVLinks", nvlink_errors="NVLink errors")
 PARTITION_BY_SM = ("l2", "partition_by_sm")
 
@@ -188,6 +189,7 @@ def readings_of(
     """Values in which cards of one model differ, if they are in one of `units`."""
     for each in findings:
         is_compared = each.unit in units and each.attribute.rpartition("_")[2] in ATTRIBUTES
+        is_compared &= not each.attribute.startswith(OF_THE_CPU)
         if not is_compared or isinstance(each.value, str | tuple | None) or (each.confidence or 0) < MIN_CONFIDENCE:
             continue
         low, high = (each.value if end is None else end for end in (each.low, each.high))
