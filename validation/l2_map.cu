@@ -1,8 +1,11 @@
 // Probes of the L2 of an H200; `l2_map.py` reads what they write.
 //
-//   nvcc -arch=sm_90 -O2 -o l2_map validation/l2_map.cu && ./l2_map FOLDER [SEED]
+//   nvcc -arch=sm_90 -O2 -o l2_map validation/l2_map.cu && ./l2_map FOLDER [SEED [START_MIB]]
 //
-// Takes nearly all memory of GPU 0 and half a minute. Lines of 128 B are numbered from the start of the allocation.
+// START_MIB is where the allocation starts in physical memory, by default 528; `l2_map.py` finds it in `sets.u32`. It
+// selects the lines of `copies.csv`.
+//
+// Takes nearly all memory of GPU 0 and a minute or two. Lines of 128 B are numbered from the start of the allocation.
 //   pages.u32, hits.u8     random lines, 16 in a page; the least latency of a hit from each SM, less 150 cycles
 //   sets.u32               for each set: number of lines, then lines that evict each other
 //   orders.u8, cycles.u16  sequences in a set: position of the line in the set (+64: load with evict-first), latency
@@ -34,7 +37,7 @@ typedef uint64_t u64;
 
 constexpr int SHARED_BYTES = 120 << 10;  // so that one block runs on each SM
 constexpr u32 LINE = 128, PAGE_LINES = 16384, PAGES = 2048, LINES_IN_PAGE = 16, LAPS = 8;
-constexpr u64 FIRST_BYTE = 528ull << 20;  // physical address of the first line
+u64 first_byte = 528ull << 20;  // physical address of the first line, which `l2_map.py` finds
 constexpr u32 CANDIDATES = 3 << 19, SETS = 6, EVICTED = 385, REPEATS = 3, LENGTH = 4096;
 constexpr u32 RANDOM_ACCESSES = 1 << 21, FAR = EVICTED, MEMORY = 500;  // cycles from which a load is not near, or from memory
 
@@ -250,7 +253,7 @@ static std::vector<u32> eviction_set(u32 line, std::vector<u32> list) {
 static u32 home(u64 line) {
     u64 bits = 0;
     for (int bit : {12, 13, 15, 17, 19, 21, 22, 24, 26, 27, 28, 29, 31, 34, 35, 36}) bits |= 1ull << bit;
-    return __builtin_parityll((FIRST_BYTE + line * LINE) & bits);
+    return __builtin_parityll((first_byte + line * LINE) & bits);
 }
 
 // Find a set by lines of one home, then all its lines. With lines far from SM 0 it fails: these also evict each other
@@ -329,9 +332,10 @@ static std::vector<u32> blocks(u32 wanted, u64 lines, u32 bytes, size_t count) {
 }
 
 int main(int count, char** arguments) {
-    if (count < 2) return fprintf(stderr, "usage: l2_map FOLDER [SEED]\n"), 2;
+    if (count < 2) return fprintf(stderr, "usage: l2_map FOLDER [SEED [START_MIB]]\n"), 2;
     folder = arguments[1];
     random_number.seed(count > 2 ? atoi(arguments[2]) : 1);
+    if (count > 3) first_byte = (u64)atoi(arguments[3]) << 20;
     cudaDeviceProp properties;
     CHECK(cudaGetDeviceProperties(&properties, 0));
     sms = properties.multiProcessorCount;

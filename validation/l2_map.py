@@ -4,6 +4,7 @@
 have 128 B and are numbered from the start of an allocation of nearly all memory. Names of arrays begin with the number
 of the GPU:
 
+- `start`: physical address of the allocation, the one of `STARTS` with which the lines of the sets agree.
 - `pages`, shape (lines,): random lines, 16 of each page; `hits`, shape (SMs, lines): least latency of a hit, less 150
   cycles.
 - `sets`: for each set the number of its lines, then lines that evict each other.
@@ -31,7 +32,7 @@ Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 LINE, WAYS, SLICES, SETS = 128, 16, 47, 320  # slices of a partition, sets of a slice
-FIRST_BYTE = 528 << 20  # physical address of the allocation, so that no function below has a constant
+STARTS = range(0, 8 << 30, 2 << 20)  # where the allocation may start in physical memory
 HOME = (12, 13, 15, 17, 19, 21, 22, 24, 26, 27, 28, 29, 31, 34, 35, 36)
 """Bits of the physical address whose XOR is the partition in which a line has its home."""
 CHANNEL = (
@@ -71,9 +72,16 @@ def parity(values: Numbers, bits: tuple[int, ...]) -> Numbers:
     return np.bitwise_count(values & sum(1 << bit for bit in bits)) & 1  # type: ignore[no-any-return]
 
 
+def start_of(sets: Numbers) -> int:
+    """The start of the allocation with which the lines of most sets have one place."""
+    some = [*split_sets(sets)][:2]
+    agreeing = [sum(np.unique(near_sets(lines + start // LINE, 0)[1]).size for lines in some) for start in STARTS]
+    return STARTS[int(np.argmin(agreeing))]
+
+
 def place(lines: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Home, slice in the home's partition and set of each line."""
-    address = FIRST_BYTE + lines * LINE
+    """Home, slice in the home's partition and set of each line of physical memory."""
+    address = lines * LINE
     quotient, number = np.divmod(numbers_of(lines), SLICES)
     eighth = quotient >> 3
     fifth = (eighth >> 2 << 2) | parity(eighth, FIFTH[0]) | parity(eighth, FIFTH[1]).astype(np.int64) << 1
@@ -86,7 +94,7 @@ def place(lines: Numbers) -> tuple[Numbers, Numbers, Numbers]:
 
 def numbers_of(lines: Numbers) -> Numbers:
     """The numbers whose remainders are the slices of lines, and whose quotients select their sets."""
-    address = FIRST_BYTE + lines * LINE
+    address = lines * LINE
     low = sum(parity(address, bits).astype(np.int64) << place for place, bits in enumerate(CHANNEL))
     return (address >> 17 << len(CHANNEL)) | low
 
@@ -128,6 +136,11 @@ def split_sets(sets: Numbers) -> Iterator[Numbers]:
         sets = sets[1 + sets[0] :]
 
 
+def in_physical_memory(sets: Numbers, start: int) -> Numbers:
+    """The same sets, of lines that are numbered from physical address 0."""
+    return np.concatenate([[lines.size, *(lines + start // LINE)] for lines in split_sets(sets)])
+
+
 def check_slices(lines: Numbers, hits: NDArray[np.float64]) -> bool:
     """Print how well the map predicts the latencies of lines; whether as the page says.
 
@@ -136,7 +149,7 @@ def check_slices(lines: Numbers, hits: NDArray[np.float64]) -> bool:
     127 others, in which the home or some of the low bits of the number of a line are inverted. At random, one page of
     128 would prefer the map.
     """
-    bit_8 = FIRST_BYTE + lines * LINE >> 8 & 1
+    bit_8 = lines * LINE >> 8 & 1
     home, _, _ = place(lines)
     numbers = numbers_of(lines)
     first = np.arange(lines.size) // PAGE_LINES % 2 == 0
@@ -217,9 +230,9 @@ def hash_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return ((numbers ^ (numbers >> np.uint64(33))) >> np.uint64(20)) & np.uint64(0xFFFFFFFF)
 
 
-def random_lines(accesses: int) -> Numbers:
+def random_lines(accesses: int, start: int) -> Numbers:
     """The lines of the random accesses, as in `l2_map.cu`."""
-    first, count = RANDOM
+    first, count = RANDOM[0] + start // LINE, RANDOM[1]
     steps = np.arange(accesses, dtype=np.uint64)
     one, other = (
         (hash_numbers(steps + np.uint64(seed << 40)) * np.uint64(count) >> np.uint64(32)).astype(np.int64)
@@ -228,10 +241,10 @@ def random_lines(accesses: int) -> Numbers:
     return first + np.where(steps % 2 == 1, np.minimum(one, other), one)
 
 
-def check_random(packed: NDArray[np.uint8], near: int) -> float:
+def check_random(packed: NDArray[np.uint8], near: int, start: int) -> float:
     """Share of the random accesses that are predicted to hit or miss in the near partition."""
     observed = (packed[:, None] >> np.arange(0, 8, 2) & 3).ravel()
-    predicted = levels(random_lines(observed.size), near)
+    predicted = levels(random_lines(observed.size, start), near)
     return float(np.mean((predicted == 0) == (observed == 0), where=np.arange(observed.size) >= WARM))
 
 
@@ -255,6 +268,7 @@ def pack(folders: list[Path]) -> None:
             arrays[f"{number}_hits"] = hits[:, :KEPT_LINES]
         if (folder / "sets.u32").exists():
             arrays[f"{number}_sets"] = np.fromfile(folder / "sets.u32", np.uint32)
+            arrays[f"{number}_start"] = np.array(start_of(arrays[f"{number}_sets"].astype(np.int64)))
             shape = (-1, 2 * HINTED, SEQUENCE)
             arrays[f"{number}_orders"] = np.fromfile(folder / "orders.u8", np.uint8).reshape(shape)[:KEPT_SETS]
             cycles = np.fromfile(folder / "cycles.u16", np.uint16).reshape(shape)[:KEPT_SETS]
@@ -269,11 +283,15 @@ def check(data: Mapping[str, NDArray[np.integer[Any]]]) -> bool:
     """Print what the recorded runs show; whether that is what the page says."""
     holds = []
     for gpu in sorted({name.partition("_")[0] for name in data}):
-        print(f"GPU {gpu}")
+        start = int(data[f"{gpu}_start"])
+        print(f"GPU {gpu}: the allocation starts at {start >> 20} MiB")
         if f"{gpu}_hits" in data:
-            holds.append(check_slices(data[f"{gpu}_pages"].astype(np.int64), data[f"{gpu}_hits"].astype(np.float64)))
+            lines = data[f"{gpu}_pages"].astype(np.int64) + start // LINE
+            holds.append(check_slices(lines, data[f"{gpu}_hits"].astype(np.float64)))
         if f"{gpu}_sets" in data:
             sets, orders, cycles = (data[f"{gpu}_{name}"].astype(np.int64) for name in ("sets", "orders", "cycles"))
+            holds.append(start_of(sets) == start)
+            sets = in_physical_memory(sets, start)
             cycles *= 4
             near = near_home(sets, cycles, orders)
             same, total = check_sets(sets, near)
@@ -283,9 +301,10 @@ def check(data: Mapping[str, NDArray[np.integer[Any]]]) -> bool:
                 ("single sets", "single sets, some with evict-first"), counts, strict=True
             ):
                 print(f"accesses to {what}: {wrong} of {accesses} wrong")
-            share = check_random(data[f"{gpu}_random"].astype(np.uint8), near)
+            share = check_random(data[f"{gpu}_random"].astype(np.uint8), near, start)
             print(f"random accesses predicted: {share:.2%}")
-            holds.append(check_copies(data[f"{gpu}_copies"].astype(np.int64), near))
+            if f"{gpu}_copies" in data:
+                holds.append(check_copies(data[f"{gpu}_copies"].astype(np.int64), near))
             holds += [same == total, not any(wrong for wrong, _ in counts), share >= MIN_PREDICTED]
     return all(holds)
 

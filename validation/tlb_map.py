@@ -1,0 +1,235 @@
+"""Check what `docs/tlb.md` says of the TLBs of an H200, on recorded runs: ``--check`` for CI.
+
+``--pack FOLDER ...`` writes `docs/results/tlb-map-h200.npz` from what `tlb_map.cu` measured, a folder for each GPU.
+Names of arrays begin with the number of the GPU. The excess of a load is its latency less that of a repeated load of
+the same line, in cycles.
+
+- `traces`: rows of number, pages, bytes from one page to the next, loads; `regions`: number of a trace and the address
+  of one of its regions.
+- `loops`: rows of number, sets, pages of each set, loads, address of the first page.
+- `trace_N`: excess of each load of a trace or a loop.
+- `sharing`, shape (SMs, SMs): excess of a load of a page by the second SM, after the first one loaded it.
+- `sms`: rows of SM, excess of its load of a page that SM 0 loaded, misses after a loop of SM 0.
+- `pieces`: rows of a 2 MiB part of a page, excess of its load after the first part was loaded: later, and at once.
+"""
+
+import argparse
+import sys
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
+from gpudissect.simulation.cache.models import CacheModel
+
+DATA = Path(__file__).parents[1] / "docs" / "results" / "tlb-map-h200.npz"
+Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+FIRST_ENTRIES, FIRST_SHIFT = 16, 24  # pages of 16 MiB
+RECENT_ENTRIES = 16
+SECOND_SETS, THIRD_SETS, WAYS, SHIFT = 256, 512, 8, 25  # pages of 32 MiB; sets of each half of the third TLB
+DIRECTORY_ENTRIES, DIRECTORY_SHIFT = 16, 33  # 8 GiB
+SECOND_MISS, THIRD_MISS, DIRECTORY_MISS = 72, 250, 680
+"""Excess, in cycles, from which a load missed the TLB: the bounds lie between the modes of the distribution."""
+FIRST_MISS = 5  # cycles more than the median of hits of the same line: half of what a miss costs
+LOOP_STEP, LOOP_START = 37, 100  # sets of a loop: the first one, and how far apart they are
+PAGES = 16384  # from which the pages of a loop are taken
+SETTLED = 40_000  # loads of a trace until the contents of the TLBs are known
+MIN_COMPARED = 1000  # loads
+MAX_WRONG = {"first": 0.01, "second": 5e-4, "third": 5e-4, "directory": 1e-3}
+MIN_OTHER_WRONG = 0.03  # of the first TLB, with one entry more or less
+
+
+def hash_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """32-bit hashes, as in `tlb_map.cu`."""
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        numbers = (numbers ^ (numbers >> np.uint64(33))) * np.uint64(factor)
+    return ((numbers ^ (numbers >> np.uint64(33))) >> np.uint64(20)) & np.uint64(0xFFFFFFFF)
+
+
+def order(trace: int, loads: int, pages: int) -> Numbers:
+    """The pages of a trace, as in `tlb_map.cu`."""
+    hashes = hash_numbers(np.arange(loads, dtype=np.uint64) + np.uint64(trace << 40))
+    return (hashes * np.uint64(pages) >> np.uint64(32)).astype(np.int64)
+
+
+def addresses_of(row: Numbers, regions: Numbers) -> Numbers:
+    """Virtual addresses of the pages of a trace."""
+    trace, pages, stride, loads = row.tolist()
+    starts = regions[regions[:, 0] == trace, 1]
+    region, number = np.divmod(order(trace, loads, pages), pages // starts.size)
+    addresses: Numbers = starts[region] + number * stride
+    return addresses
+
+
+def loop_addresses(row: Numbers) -> Numbers:
+    """The same of a loop."""
+    trace, sets, each, loads, base = row.tolist()
+    pages = base + (np.arange(PAGES) << SHIFT)
+    by_set = [pages[second_set(pages) == (LOOP_START + LOOP_STEP * i) % SECOND_SETS][:each] for i in range(sets)]
+    return np.concatenate(by_set)[order(trace, loads, sets * each)]
+
+
+def second_set(address: Numbers) -> Numbers:
+    """Set of the second TLB: the XOR of address bits 25 to 32, 33 to 40 and 41 to 48."""
+    page = address >> SHIFT
+    return (page ^ page >> 8 ^ page >> 16) % SECOND_SETS
+
+
+def third_set(address: Numbers) -> Numbers:
+    """Set of the third TLB: bit 25 is the half, the XOR of bits 26 to 34, 35 to 43 and 44 to 52 the set in it."""
+    page = address >> SHIFT
+    return page % 2 * THIRD_SETS + (page >> 1 ^ page >> 10 ^ page >> 19) % THIRD_SETS
+
+
+def misses(pages: Numbers, sets: Numbers, count: int, ways: int) -> Flags:
+    """Which accesses miss in a cache of `count` sets with LRU."""
+    distinct, number = np.unique(pages, return_inverse=True)
+    model = Cache((ways,) * count, 1, 1, Index(IndexKind.MODULO), Policy(PolicyKind.LRU))
+    tags = np.zeros(distinct.size, np.int64)
+    tags[number] = sets
+    return CacheModel(model).access_many(np.arange(distinct.size)[number] * count + tags[number]).astype(np.bool_)
+
+
+def second_misses(pages: Numbers, sets: Numbers) -> Flags:
+    """Which accesses miss in the second TLB and in the buffer beside it, which holds the last pages that missed.
+
+    Both are searched; each that has the page makes it its most recent one.
+    """
+    ways = [OrderedDict[int, None]() for _ in range(SECOND_SETS)]
+    recent = OrderedDict[int, None]()
+    missed = np.zeros(pages.size, np.bool_)
+    for i, (page, number) in enumerate(zip(pages.tolist(), sets.tolist(), strict=True)):
+        places = ((ways[number], WAYS), (recent, RECENT_ENTRIES))
+        missed[i] = not any(page in place for place, _ in places)
+        if missed[i]:
+            for place, entries in places:
+                if len(place) == entries:
+                    place.popitem(last=False)
+                place[page] = None
+        for place, _ in places:
+            if page in place:
+                place.move_to_end(page)
+    return missed
+
+
+def directory_misses(areas: Numbers) -> Flags:
+    """Which walks do not find their directory entries among the last ones that were read, first in, first out."""
+    held = deque[int](maxlen=DIRECTORY_ENTRIES)
+    missed = np.zeros(areas.size, np.bool_)
+    for i, area in enumerate(areas.tolist()):
+        missed[i] = area not in held
+        if missed[i]:
+            held.append(area)
+    return missed
+
+
+def wrong_of(address: Numbers, excess: Numbers) -> Iterator[tuple[str, int, int]]:
+    """For each TLB whose misses are seen: wrong and all predictions. First loads of a page are not compared."""
+    compared = np.arange(address.size) >= SETTLED
+    compared[np.unique(address >> FIRST_SHIFT, return_index=True)[1]] = False
+    first = first_misses(address, FIRST_ENTRIES)
+    if excess[compared].max() < SECOND_MISS and first.mean() > 0.1:
+        yield "first", *count_wrong(first, is_slow(address, excess, first), compared)
+        for entries in (FIRST_ENTRIES - 1, FIRST_ENTRIES + 1):
+            other = first_misses(address, entries)
+            yield f"first, {entries} entries", *count_wrong(other, is_slow(address, excess, other), compared)
+    address, excess, compared = address[first], excess[first], compared[first]
+    second = second_misses(address >> SHIFT, second_set(address))
+    yield "second", *count_wrong(second, excess >= SECOND_MISS, compared)
+    address, excess, compared = address[second], excess[second], compared[second]
+    third = misses(address >> SHIFT, third_set(address), 2 * THIRD_SETS, WAYS)
+    yield "third", *count_wrong(third, excess >= THIRD_MISS, compared)
+    address, excess, compared = address[third], excess[third], compared[third]
+    yield "directory", *count_wrong(directory_misses(address >> DIRECTORY_SHIFT), excess >= DIRECTORY_MISS, compared)
+
+
+def first_misses(address: Numbers, entries: int) -> Flags:
+    """Which loads miss in the first TLB."""
+    return misses(address >> FIRST_SHIFT, np.zeros_like(address), 1, entries)
+
+
+def is_slow(address: Numbers, excess: Numbers, missed: Flags) -> Flags:
+    """Which loads take longer than hits of the same line, the median of which removes the noise of one latency."""
+    _, number = np.unique(address, return_inverse=True)
+    hits = [np.median(excess[(number == each) & ~missed]) for each in range(number.max() + 1)]
+    slow: Flags = excess - np.array(hits)[number] > FIRST_MISS
+    return slow
+
+
+def count_wrong(predicted: Flags, observed: Flags, compared: Flags) -> tuple[int, int]:
+    """Wrong and all predictions among the compared ones."""
+    return int(np.sum((predicted != observed) & compared)), int(compared.sum())
+
+
+def groups_of(sharing: Numbers) -> list[tuple[int, ...]]:
+    """SMs with a common second TLB."""
+    return sorted({tuple(np.flatnonzero(row < SECOND_MISS // 2).tolist()) for row in sharing})
+
+
+def pack(folders: list[Path]) -> None:
+    """Write `DATA` from what `tlb_map.cu` measured."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for gpu, folder in enumerate(folders):
+        traces = [[*map(int, line.split())] for line in (folder / "traces.txt").read_text().splitlines()]
+        arrays[f"{gpu}_traces"] = np.array([row[:4] for row in traces])
+        arrays[f"{gpu}_regions"] = np.array([(row[0], start) for row in traces for start in row[4:]])
+        arrays[f"{gpu}_loops"] = np.loadtxt(folder / "loops.txt", np.int64)
+        for row in (*arrays[f"{gpu}_traces"], *arrays[f"{gpu}_loops"]):
+            arrays[f"{gpu}_trace_{row[0]}"] = np.fromfile(folder / f"trace_{row[0]}.u16", np.uint16)
+        sharing = np.fromfile(folder / "sharing.u8", np.uint8)
+        arrays[f"{gpu}_sharing"] = sharing.reshape(int(np.sqrt(sharing.size)), -1)
+        for name in ("sms", "pieces"):
+            arrays[f"{gpu}_{name}"] = np.loadtxt(folder / f"{name}.csv", np.int64, delimiter=",", skiprows=1)
+    with DATA.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes them for its own options
+
+
+def check(data: Mapping[str, NDArray[np.integer[Any]]]) -> bool:
+    """Print what the recorded runs show; whether that is what the page says."""
+    holds = []
+    for gpu in sorted({name.partition("_")[0] for name in data}):
+        print(f"GPU {gpu}")
+        of = {name.partition("_")[2]: data[name].astype(np.int64) for name in data if name.startswith(f"{gpu}_")}
+        runs = [(addresses_of(row, of["regions"]), row) for row in of["traces"]]
+        runs += [(loop_addresses(row), row) for row in of["loops"]]
+        for address, row in runs:
+            pages = np.unique(address >> FIRST_SHIFT).size
+            for name, wrong, loads in wrong_of(address, of[f"trace_{row[0]}"]):
+                if loads >= MIN_COMPARED:
+                    print(f"{pages} pages, {name}: {wrong} of {loads} wrong")
+                    share = wrong / loads
+                    holds.append(share <= MAX_WRONG[name] if name in MAX_WRONG else share >= MIN_OTHER_WRONG)
+        groups = groups_of(of["sharing"])
+        print(f"SMs with a common second TLB: {groups}")
+        holds.append(sorted(sm for group in groups for sm in group) == [*range(len(of["sharing"]))])
+        apart = np.array([sm not in groups[0] for sm in of["sms"][:, 0]])
+        print(f"excess of a hit in the third TLB, by SM: {np.quantile(of['sms'][apart, 1], (0, 0.25, 0.5, 0.75, 1))}")
+        holds.append(bool(np.all((of["sms"][apart, 1] >= SECOND_MISS) & (of["sms"][apart, 1] < THIRD_MISS))))
+        print(f"misses of 13 pages after a loop of SM 0, by SMs: {of['sms'][:, 2].tolist()}")
+        later, at_once = of["pieces"][:, 1], of["pieces"][:, 2]
+        print(f"parts of a page: excess later {later.tolist()}, at once {at_once.tolist()}")
+        holds.append(bool(later.max() < SECOND_MISS and at_once[:8].max() < at_once[8:].min()))
+    return all(holds)
+
+
+def main() -> int:
+    """Print what was found; with ``--check``, exit status 1 if it is not what the page says."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--pack", nargs="+", type=Path, metavar="FOLDER")
+    options = parser.parse_args()
+    if options.pack:
+        pack(options.pack)
+    with np.load(DATA, allow_pickle=False) as data:
+        holds = check(data)
+    return int(options.check and not holds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
