@@ -2,8 +2,9 @@
 //
 //   nvcc -arch=sm_90 -O2 -std=c++17 -o tlb_map validation/tlb_map.cu -lcuda && ./tlb_map FOLDER [SEED]
 //
-// Takes nearly all memory of GPU 0 for a second. 2 MiB of physical memory, mapped at many addresses, then reach further
-// than memory does. All loads hit in the L2; what a load takes longer than one that was just repeated is its excess.
+// Takes nearly all memory of GPU 0 for a second. 2 MiB of physical memory, mapped at many addresses, then exceed the reach
+// of the third TLB. All loads hit in the L2. The excess of a load is its latency minus that of a repeated load of the
+// same line.
 //
 //   traces.txt    a line for each trace of random loads: number, pages, bytes from one page to the next, loads, then the
 //                 addresses of the regions over which the pages are spread
@@ -55,7 +56,7 @@ __device__ bool is_elsewhere(u32 sm) {
     return number != sm;
 }
 
-// Past the L1.
+// Bypasses the L1.
 __device__ u32 load(u64 address) {
     u32 value;
     asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
@@ -74,7 +75,7 @@ __device__ u32 timed(u64 address) {
     return after - before;
 }
 
-// Of a few lines of each page the fastest, and its least latency when repeated.
+// For each page: the fastest of a few lines, and its minimum latency when repeated.
 __global__ void choose(u32 sm, u32 pages, const u64* lines, u64* chosen, u16* cycles) {
     if (is_elsewhere(sm) || threadIdx.x) return;
     for (u32 i = 0; i < pages; i++) {

@@ -35,11 +35,11 @@ RECENT_ENTRIES = 16
 SECOND_SETS, THIRD_SETS, WAYS, SHIFT = 256, 512, 8, 25  # pages of 32 MiB; sets of each half of the third TLB
 DIRECTORY_ENTRIES, DIRECTORY_SHIFT = 16, 33  # 8 GiB
 SECOND_MISS, THIRD_MISS, DIRECTORY_MISS = 72, 250, 680
-"""Excess, in cycles, from which a load missed the TLB: the bounds lie between the modes of the distribution."""
+"""Excess, in cycles, from which a load counts as a TLB miss: the bounds lie between the modes of the distribution."""
 FIRST_MISS = 5  # cycles more than the median of hits of the same line: half of what a miss costs
 LOOP_STEP, LOOP_START = 37, 100  # sets of a loop: the first one, and how far apart they are
 PAGES = 16384  # from which the pages of a loop are taken
-SETTLED = 40_000  # loads of a trace until the contents of the TLBs are known
+WARMUP_LOADS = 40_000  # loads of a trace until the contents of the TLBs are known
 MIN_COMPARED = 1000  # loads
 MAX_WRONG = {"first": 0.01, "second": 5e-4, "third": 5e-4, "directory": 1e-3}
 MIN_OTHER_WRONG = 0.03  # of the first TLB, with one entry more or less
@@ -87,7 +87,7 @@ def third_set(address: Numbers) -> Numbers:
     return page % 2 * THIRD_SETS + (page >> 1 ^ page >> 10 ^ page >> 19) % THIRD_SETS
 
 
-def misses(pages: Numbers, sets: Numbers, count: int, ways: int) -> Flags:
+def find_lru_misses(pages: Numbers, sets: Numbers, count: int, ways: int) -> Flags:
     """Which accesses miss in a cache of `count` sets with LRU."""
     distinct, number = np.unique(pages, return_inverse=True)
     model = Cache((ways,) * count, 1, 1, Index(IndexKind.MODULO), Policy(PolicyKind.LRU))
@@ -130,8 +130,8 @@ def directory_misses(areas: Numbers) -> Flags:
 
 
 def wrong_of(address: Numbers, excess: Numbers) -> Iterator[tuple[str, int, int]]:
-    """For each TLB whose misses are seen: wrong and all predictions. First loads of a page are not compared."""
-    compared = np.arange(address.size) >= SETTLED
+    """For each TLB whose misses are observable: wrong and all predictions. First loads of a page are not compared."""
+    compared = np.arange(address.size) >= WARMUP_LOADS
     compared[np.unique(address >> FIRST_SHIFT, return_index=True)[1]] = False
     first = first_misses(address, FIRST_ENTRIES)
     if excess[compared].max() < SECOND_MISS and first.mean() > 0.1:
@@ -143,7 +143,7 @@ def wrong_of(address: Numbers, excess: Numbers) -> Iterator[tuple[str, int, int]
     second = second_misses(address >> SHIFT, second_set(address))
     yield "second", *count_wrong(second, excess >= SECOND_MISS, compared)
     address, excess, compared = address[second], excess[second], compared[second]
-    third = misses(address >> SHIFT, third_set(address), 2 * THIRD_SETS, WAYS)
+    third = find_lru_misses(address >> SHIFT, third_set(address), 2 * THIRD_SETS, WAYS)
     yield "third", *count_wrong(third, excess >= THIRD_MISS, compared)
     address, excess, compared = address[third], excess[third], compared[third]
     yield "directory", *count_wrong(directory_misses(address >> DIRECTORY_SHIFT), excess >= DIRECTORY_MISS, compared)
@@ -151,7 +151,7 @@ def wrong_of(address: Numbers, excess: Numbers) -> Iterator[tuple[str, int, int]
 
 def first_misses(address: Numbers, entries: int) -> Flags:
     """Which loads miss in the first TLB."""
-    return misses(address >> FIRST_SHIFT, np.zeros_like(address), 1, entries)
+    return find_lru_misses(address >> FIRST_SHIFT, np.zeros_like(address), 1, entries)
 
 
 def is_slow(address: Numbers, excess: Numbers, missed: Flags) -> Flags:

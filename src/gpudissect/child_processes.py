@@ -126,7 +126,7 @@ def kill_process(process: "subprocess.Popen[bytes]") -> None:
 
 
 def collect_rarely() -> None:
-    """Let this process collect cycles of objects less often: traces are many and make none. It took 8 % of a replay."""
+    """Run the cycle collector less often: traces are many and have no reference cycles. It took 8 % of a replay."""
     gc.set_threshold(100_000)
 
 

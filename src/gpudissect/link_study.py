@@ -50,10 +50,10 @@ class LinkGpu(Protocol):
     """A GPU whose links are measured."""
 
     def measure(self, target: str, names: Collection[str] | None, pairs_at_once: int) -> LinkValues:
-        """One of its links, as `measure_link` does; if the device is lost, the failures say so."""
+        """One of its links, as `measure_link` does; a lost device is reported in the failures."""
 
     def reopen(self) -> None:
-        """Use another process from now on: a kernel that crashed ends the use of a GPU in the old one."""
+        """Continue in a new process: after a kernel crash, the old one cannot use the GPU."""
 
     def close(self) -> None:
         """End its process, even while a link is measured. May be called twice."""
@@ -134,7 +134,7 @@ class _Gpus:
     """GPUs, each in a process of its own that stays open for all links between GPUs.
 
     The link to the host comes last: that process locks a share of the host's free memory, and ends before the next GPU
-    measures its link. `errors` are of GPUs that could not be opened. With `names`, those experiments alone are run, and
+    measures its link. `errors` are of GPUs that could not be opened. With `names`, only those experiments run, and
     only between these GPUs.
     """
 

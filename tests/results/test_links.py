@@ -170,6 +170,6 @@ def test_incomplete_and_copied_files_of_links_are_named(read, report):
     (interrupted,), _ = check_files([read(interrupted=True)], ["a.json"])
     assert interrupted.weight is Weight.UNSTABLE and "interrupted" in interrupted.what
     (empty,), _ = check_files([read().model_copy(update={"links": ()})], ["a.json"])
-    assert empty.weight is Weight.UNSTABLE and "no value" in empty.what
+    assert empty.weight is Weight.UNSTABLE and "no link has a value" in empty.what
     (copied,), _ = check_files([read(), read()], ["a.json", "b.json"])
     assert copied.weight is Weight.NOTE and copied.what.endswith(" b.json")

@@ -72,7 +72,7 @@ class _Step:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What a job gave; `info` is of its device if that is still open."""
+    """Results and errors of a job; `info` describes its device, None if that is closed."""
 
     results: list[Result]
     errors: list[GpudissectError]
@@ -83,8 +83,8 @@ class SurveyProcess:
     """A process that runs a job on the device `spec`, which it opens at once; after the survey a `LinkGpu`.
 
     Attributes:
-        step: how far the survey is; None before it has begun.
-        outcome: what it gave; None before it has ended.
+        step: progress of the survey; None before it starts.
+        outcome: results and errors; None until it ends.
 
     """
 
@@ -101,7 +101,7 @@ class SurveyProcess:
 
     def begin(self, job: Job) -> None:
         """Let it run a job on its device."""
-        with suppress(OSError):  # it has ended: so says its outcome
+        with suppress(OSError):  # the process has ended; its outcome reports it
             self.connection.send(job)
 
     def take_message(self) -> _Step | None:
@@ -117,7 +117,7 @@ class SurveyProcess:
         return None
 
     def stop(self) -> None:
-        """Let the survey end with what it has measured; if it has not begun, without an outcome of its own."""
+        """Stop the survey and keep what it has measured. One that has not started is killed; its outcome is empty."""
         if self.step is None:
             self.outcome = self.outcome or _Outcome([], [])
         with suppress(ProcessLookupError):
@@ -166,7 +166,7 @@ class SurveyProcess:
 
 @contextmanager
 def surveyed_at_once(jobs: Sequence[Job], progress: Progress, held: Set[int]) -> Iterator[list[SurveyProcess]]:
-    """Run jobs, each in a process of its own; they have their outcomes in the block, and end with it.
+    """Run jobs, each in a process of its own; inside the block all have outcomes; on exit they end.
 
     `held` are the stop signals that came, as `uninterrupted` gives them; the processes get them too.
     """
@@ -200,7 +200,7 @@ def surveyed_at_once(jobs: Sequence[Job], progress: Progress, held: Set[int]) ->
 
 
 def start_early(seed: int) -> None:
-    """Start the processes of the GPUs that there seem to be, before slow imports; `surveyed_at_once` takes them."""
+    """Start the processes of each GPU that seems present, before slow imports; `surveyed_at_once` takes them."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     count = len([*Path("/dev").glob("nvidia[0-9]*")]) if visible is None else len(visible.split(","))
     for number in range(min(count, MAX_GPUS)):
@@ -236,7 +236,7 @@ def _requests(connection: Connection) -> Iterator[Any]:
 
 
 def _serve(job: Job, requests: Iterator[Any], connection: Connection) -> None:
-    """Run a job, send how far it is and what it gave, then measure links as they are requested."""
+    """Run a job, send its progress and outcome, then measure links on request."""
     from gpudissect.link_study import OpenGpu
 
     gpu = OpenGpu(job.spec, job.request.seed or 0)

@@ -41,7 +41,7 @@ UNITS = ("B/s", "ops/s", "B/cycle", "ops/cycle", "cycles")
 UNITS_OF_LINKS = (*UNITS, "ns")
 LATENCY_UNITS = ("cycles", "ns")  # of values that are worse when higher
 ATTRIBUTES = ("bandwidth", "rate", "latency")  # of which cards of one model differ
-OF_THE_CPU = "pageable_"  # begins the names of values that depend on the host's CPU, not on the GPU
+OF_THE_CPU = "pageable_"  # prefix of values that depend on the host's CPU, not on the GPU
 _TITLES = dict(sm_clock="SM clock setting", pcie_lanes="PCIe lanes", nvlinks="NVLinks", nvlink_errors="NVLink errors")
 PARTITION_BY_SM = ("l2", "partition_by_sm")
 
@@ -165,7 +165,7 @@ def runs_of_links(found: LinksFile, file: str) -> list[Run | str]:
 
 
 def place_of(measured: str, label: str, origin: Provenance) -> str:
-    """Where a GPU is that was measured; empty for a simulation or a replay."""
+    """Location of a measured GPU; empty for a simulation or a replay."""
     return " ".join(filter(None, (label, origin.pci_address))) if measured == Origin.MEASURED else ""
 
 

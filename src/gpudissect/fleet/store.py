@@ -158,7 +158,7 @@ def _read(file: Path) -> list[Run | str]:
 
 
 def _separate_places(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
-    """The runs, and a line for each UUID under which two places were measured at once: each place is a card then."""
+    """The runs, and a line for each UUID measured in two places at the same time; each place then counts as a card."""
     histories = defaultdict[tuple[tuple[str, ...], str], list[Run]](list)
     for run in runs:
         histories[run.group, run.card].append(run)
@@ -168,7 +168,7 @@ def _separate_places(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
         for one, other in pairwise(history):
             if _are_two_places(one, other):
                 files, uuid = f"{other.file} and {one.file}", brief(one.card, MAX_UUID_LENGTH)
-                same = f"{files} have the same GPU UUID, {uuid}, but were measured at once"
+                same = f"{files} have one GPU UUID, {uuid}, but are of two places, at the same time or in one fleet run"
                 lines[key] = f"{same}: {one.place} and {other.place} count as two cards"
     separate = [
         replace(run, card=f"{run.card} ({run.place})") if (run.group, run.card) in lines else run for run in runs
@@ -177,7 +177,7 @@ def _separate_places(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
 
 
 def _are_two_places(earlier: Run, later: Run) -> bool:
-    """Whether runs cannot be of one card: measured in two places at the same time, or in one run of a fleet."""
+    """Whether two runs must be of different cards: in two places at the same time, or in one run of a fleet."""
     if earlier.place == later.place or not (earlier.place and later.place):
         return False
     folder, start, next_start = Path(later.file).parent, seconds_of(earlier.time), seconds_of(later.time)

@@ -309,11 +309,11 @@ def _link_group(first: LinksFile, numbers: tuple[int, ...]) -> Group:
 
 def _concerns_of_links(links: LinksFile) -> Iterator[Concern]:
     if links.interrupted:
-        yield _unstable("interrupted: the file holds only links measured until then", "run links to the end")
+        yield _unstable("interrupted: the file has only the links measured before that", "run gpudissect links again")
     for line in links.failures[:MAX_LISTED]:
         yield _unstable(f"a link failed: {line}", "run links again when nothing else uses these GPUs")
     if not any(link.values for link in links.links):
-        yield _unstable("no value of a link", "gpudissect links prints the reasons")
+        yield _unstable("no link has a value", "gpudissect links prints the reasons")
 
 
 def _concerns_between_links(found: Sequence[LinksFile], names: Sequence[str]) -> Iterator[Concern]:
@@ -328,7 +328,7 @@ def _concerns_between_links(found: Sequence[LinksFile], names: Sequence[str]) ->
         if copies := [names[n] for n in group.of if any(found[n] == found[m] for m in group.of if m < n)]:
             yield replace(_copies(copies), of=group.of)
         if changed := tuple(_changed_links(chosen)):
-            advice = "treat these values as unreliable; measure again when nothing else uses these GPUs and the host"
+            advice = "treat these values as unreliable; measure again when nothing else uses these GPUs or the host"
             yield replace(_changed(changed, advice), of=group.of)
 
 
