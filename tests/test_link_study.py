@@ -189,6 +189,13 @@ def test_open_gpus_are_used_as_they_are_and_closed(machine):
     assert len(machine.opened) == 4 and all(device.closed.is_set() for device in machine.opened)
 
 
+def test_links_end_at_the_limit_of_time(machine, monkeypatch):
+    """The clock says that the first of three rounds took longer."""
+    monkeypatch.setattr(link_study, "monotonic", iter([0.0, 1.0, 20.0]).__next__)
+    report = link_study.links_between(opened(machine, *machine.specs), 0, lambda *_: None, limit_s=10.0)
+    assert len(report.links) == 4 and report.failures == ("8 of 12 links were not measured within 10 s",)
+
+
 def test_open_gpus_in_exclusive_mode_are_closed_before_others_open(machine):
     machine.facts["compute_mode"] = "exclusive"
     report = link_study.links_between(opened(machine, "cuda:0", "cuda:1"), 0, lambda *_: None)

@@ -73,7 +73,7 @@ def parity(values: Numbers, bits: tuple[int, ...]) -> Numbers:
 
 
 def start_of(sets: Numbers) -> int:
-    """The start of the allocation with which the lines of most sets have one place."""
+    """The start of the allocation with which the lines of the first two sets have one place each."""
     some = [*split_sets(sets)][:2]
     agreeing = [sum(np.unique(near_sets(lines + start // LINE, 0)[1]).size for lines in some) for start in STARTS]
     return STARTS[int(np.argmin(agreeing))]

@@ -15,7 +15,7 @@
 //                 lost it from its second TLB
 //   sms.csv       by SM: excess of its load of a page that SM 0 loaded, after it was evicted from all TLBs; loads that
 //                 miss after SM 0 loaded 13 pages of a set until none missed
-//   pieces.csv    excess of a load of another part of a page whose first 2 MiB were loaded: after it left the first TLB,
+//   pieces.csv    median excess of a load of another part of a page whose first 2 MiB were loaded: after it left the first TLB,
 //                 and before
 
 #include <algorithm>
@@ -46,7 +46,7 @@ typedef uint64_t u64;
 constexpr int SHARED_BYTES = 200 << 10;  // so that one block runs on each SM
 constexpr u64 MIB = 1 << 20, PIECE = 2 * MIB, PAGE = 32 * MIB, LINE = 128, REGION_ALIGNMENT = 8ull << 30;
 constexpr u32 LINES = 4, LAUNCH = 20000, LAUNCHES = 4, PAGES = 16384, REGION_PAGES = 2048, REPEATS = 3;
-constexpr u32 WHOLE_PAGES = 1, FILLERS = 24;
+constexpr u32 PIECE_REPEATS = 31, WHOLE_PAGES = 1, FILLERS = 24;
 
 __device__ volatile u32 sink;
 
@@ -99,7 +99,11 @@ __global__ void follow(u32 sm, const u64* list, u32 count, u16* out) {
     for (u32 i = threadIdx.x; i < count; i += blockDim.x) addresses[i] = list[i];
     __syncthreads();
     if (threadIdx.x == 0)
-        for (u32 i = 0; i < count; i++) cycles[i] = min(timed(addresses[i]), 65535u);
+        for (u32 i = 0; i < count; i++) {
+            u64 address = addresses[i];
+            if (address == 0) sink = 0;  // waits for the address, so that the load below does not
+            cycles[i] = min(timed(address), 65535u);
+        }
     __syncthreads();
     for (u32 i = threadIdx.x; i < count; i += blockDim.x) out[i] = cycles[i];
 }
@@ -126,9 +130,11 @@ std::vector<u16> run(const std::vector<u64>& addresses, u32 sm = 0) {
     for (size_t i = 0; i < addresses.size(); i += LAUNCH) {
         u32 count = std::min<size_t>(LAUNCH, addresses.size() - i);
         CHECK(cudaMemcpy(list, addresses.data() + i, count * 8, cudaMemcpyHostToDevice));
+        CHECK(cudaMemset(results, 0, count * 2));
         follow<<<sms, 128, SHARED_BYTES>>>(sm, list, count, results);
         CHECK(cudaMemcpy(cycles.data() + i, results, count * 2, cudaMemcpyDeviceToHost));
     }
+    if (std::count(cycles.begin(), cycles.end(), 0)) fprintf(stderr, "no block ran on SM %u\n", sm), exit(1);
     return cycles;
 }
 
@@ -169,7 +175,7 @@ void trace(const std::vector<Page>& pages, std::string file, std::string text) {
     }
     std::vector<u16> cycles = run(addresses);
     for (size_t i = 0; i < order.size(); i++)
-        excess.push_back(std::min(std::max((int)cycles[i] - pages[order[i]].cycles, 0), 1023));
+        excess.push_back(std::min(std::max((int)cycles[i] - pages[order[i]].cycles, 0), 2047));
     std::vector<u16> kept(excess.begin(), excess.end());
     std::ofstream(folder + "/trace_" + std::to_string(number) + ".u16", std::ios::binary)
         .write((const char*)kept.data(), kept.size() * 2);
@@ -226,7 +232,7 @@ int main(int argc, char** argv) {
     trace_regions({{start, pages}}, PAGE);
     CHECK(cudaFree(memory));
 
-    // one piece of 2 MiB, mapped at the start of each page; some pages whole
+    // one piece of 2 MiB, mapped at the start and in the middle of each page; one page whole
     CUmemAllocationProp kind = {};
     kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     kind.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
@@ -240,8 +246,9 @@ int main(int argc, char** argv) {
     CUdeviceptr base;
     CHECK(cuMemAddressReserve(&base, PAGES * PAGE, REGION_ALIGNMENT, 0, 0));
     for (u64 i = 0; i < PAGES; i++)
-        for (u64 j = 0; j < (i < WHOLE_PAGES ? PAGE : PIECE); j += PIECE) map(base + i * PAGE + j);
+        for (u64 j = 0; j < PAGE; j += i < WHOLE_PAGES ? PIECE : PAGE / 2) map(base + i * PAGE + j);
     for (u32 count : {4096, 8192, 12288, 16384}) trace_regions({{base, count}}, PAGE);
+    for (u32 count : {4096, 12288}) trace_regions({{base, 2 * count}}, PAGE / 2);
     std::vector<Region> regions = {{base, REGION_PAGES}};
     for (u32 bit = 40; bit < 47; bit++) {
         CUdeviceptr other;
@@ -313,18 +320,19 @@ int main(int argc, char** argv) {
     for (u64 j = 0; j < PAGE; j += PIECE) parts.push_back(base + j);
     std::vector<Page> part = pages_at(parts);
     for (u32 j = 0; j < parts.size(); j++) {
-        int least[2] = {1 << 30, 1 << 30};
-        for (u32 repeat = 0; repeat < REPEATS; repeat++) {
+        std::vector<int> excess[2];
+        for (u32 repeat = 0; repeat < PIECE_REPEATS; repeat++) {
             run(every);  // the page is in no TLB
             std::vector<u64> order = {part[0].line};
             order.insert(order.end(), fillers.begin(), fillers.end());
             order.push_back(part[j].line);
-            least[0] = std::min(least[0], (int)run(order).back() - part[j].cycles);
+            excess[0].push_back((int)run(order).back() - part[j].cycles);
             order = fillers;
             order.push_back(part[0].line);
             order.push_back(part[j].line);
-            least[1] = std::min(least[1], (int)run(order).back() - part[j].cycles);
+            excess[1].push_back((int)run(order).back() - part[j].cycles);
         }
-        pieces << j << "," << least[0] << "," << least[1] << "\n";
+        for (auto& each : excess) std::sort(each.begin(), each.end());
+        pieces << j << "," << excess[0][PIECE_REPEATS / 2] << "," << excess[1][PIECE_REPEATS / 2] << "\n";
     }
 }

@@ -15,7 +15,7 @@ the same line, in cycles.
 
 import argparse
 import sys
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -39,10 +39,18 @@ SECOND_MISS, THIRD_MISS, DIRECTORY_MISS = 72, 250, 680
 FIRST_MISS = 5  # cycles more than the median of hits of the same line: half of what a miss costs
 LOOP_STEP, LOOP_START = 37, 100  # sets of a loop: the first one, and how far apart they are
 PAGES = 16384  # from which the pages of a loop are taken
-WARMUP_LOADS = 40_000  # loads of a trace until the contents of the TLBs are known
+HALVES, FAR_HALVES, FAR = 8, 9, 7  # traces: halves of 4,096 and 12,288 pages, and 16,384 pages
+ONE_SET = (1, 20)  # the loop whose pages are in one set
 MIN_COMPARED = 1000  # loads
-MAX_WRONG = {"first": 0.01, "second": 5e-4, "third": 5e-4, "directory": 1e-3}
-MIN_OTHER_WRONG = 0.03  # of the first TLB, with one entry more or less
+MAX_WRONG = {"first": 0.015, "second": 2e-4, "third": 2e-4, "directory": 1e-3}
+LAUNCH, STARTING = 20_000, 200  # loads of a kernel, and those at its start: what it reads itself displaces entries
+MIN_TRACES = {"first": 5, "second": 14, "third": 3, "directory": 3}  # that test each
+MAX_FIRST_PAGES = 64  # of traces that test the first TLB; it would hit too seldom with more
+MIN_OTHER_WRONG = 0.005  # of each hypothesis in `wrong_of_others`
+MIN_GAP = 20  # cycles between SMs that are near to the third TLB and the others
+GROUPS, GROUP_SIZES = 24, {4, 6}  # of SMs with a common second TLB
+MODE_BYTES, MAX_MODE_SHARE = 512 << 20, 0.5
+"""Addresses that share a table of page table entries, and the share of the standard deviation of walks within them."""
 
 
 def hash_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -87,10 +95,10 @@ def third_set(address: Numbers) -> Numbers:
     return page % 2 * THIRD_SETS + (page >> 1 ^ page >> 10 ^ page >> 19) % THIRD_SETS
 
 
-def find_lru_misses(pages: Numbers, sets: Numbers, count: int, ways: int) -> Flags:
-    """Which accesses miss in a cache of `count` sets with LRU."""
+def find_misses(pages: Numbers, sets: Numbers, count: int, ways: int, policy: PolicyKind = PolicyKind.LRU) -> Flags:
+    """Which accesses miss in a cache of `count` sets."""
     distinct, number = np.unique(pages, return_inverse=True)
-    model = Cache((ways,) * count, 1, 1, Index(IndexKind.MODULO), Policy(PolicyKind.LRU))
+    model = Cache((ways,) * count, 1, 1, Index(IndexKind.MODULO), Policy(policy))
     tags = np.zeros(distinct.size, np.int64)
     tags[number] = sets
     return CacheModel(model).access_many(np.arange(distinct.size)[number] * count + tags[number]).astype(np.bool_)
@@ -130,28 +138,95 @@ def directory_misses(areas: Numbers) -> Flags:
 
 
 def wrong_of(address: Numbers, excess: Numbers) -> Iterator[tuple[str, int, int]]:
-    """For each TLB whose misses are observable: wrong and all predictions. First loads of a page are not compared."""
-    compared = np.arange(address.size) >= WARMUP_LOADS
-    compared[np.unique(address >> FIRST_SHIFT, return_index=True)[1]] = False
+    """Wrong and all predictions for each TLB. First loads of a page are not compared."""
+    compared = is_compared(address)
     first = first_misses(address, FIRST_ENTRIES)
-    if excess[compared].max() < SECOND_MISS and first.mean() > 0.1:
+    if np.unique(address >> FIRST_SHIFT).size <= MAX_FIRST_PAGES:
         yield "first", *count_wrong(first, is_slow(address, excess, first), compared)
-        for entries in (FIRST_ENTRIES - 1, FIRST_ENTRIES + 1):
-            other = first_misses(address, entries)
-            yield f"first, {entries} entries", *count_wrong(other, is_slow(address, excess, other), compared)
     address, excess, compared = address[first], excess[first], compared[first]
     second = second_misses(address >> SHIFT, second_set(address))
     yield "second", *count_wrong(second, excess >= SECOND_MISS, compared)
     address, excess, compared = address[second], excess[second], compared[second]
-    third = find_lru_misses(address >> SHIFT, third_set(address), 2 * THIRD_SETS, WAYS)
+    third = third_misses(address)
     yield "third", *count_wrong(third, excess >= THIRD_MISS, compared)
     address, excess, compared = address[third], excess[third], compared[third]
     yield "directory", *count_wrong(directory_misses(address >> DIRECTORY_SHIFT), excess >= DIRECTORY_MISS, compared)
 
 
+def wrong_of_others(traces: Mapping[int, tuple[Numbers, Numbers]], loop: tuple[Numbers, Numbers]) -> dict[str, float]:
+    """Share of wrong predictions of refuted hypotheses; `traces` by number, `loop` is of one set."""
+    fifo, shares = PolicyKind.FIFO, {}
+    address, excess = traces[0]
+    for entries in (FIRST_ENTRIES - 1, FIRST_ENTRIES + 1):
+        other = first_misses(address, entries)
+        shares[f"first: {entries} entries"] = share_wrong(other, is_slow(address, excess, other), address)
+    address, excess = passed(*traces[2], first_misses(traces[2][0], FIRST_ENTRIES))
+    page, sets, seen = address >> SHIFT, second_set(address), excess >= SECOND_MISS
+    shares["second: modulo"] = share_wrong(find_misses(page, page % SECOND_SETS, SECOND_SETS, WAYS), seen, address)
+    shares["second: FIFO"] = share_wrong(find_misses(page, sets, SECOND_SETS, WAYS, fifo), seen, address)
+    address, excess = passed(*traces[HALVES], first_misses(traces[HALVES][0], FIRST_ENTRIES))
+    halves = second_misses(address >> FIRST_SHIFT, second_set(address))
+    shares["second: entries of 16 MiB"] = share_wrong(halves, excess >= SECOND_MISS, address)
+    address, excess = passed(*loop, first_misses(loop[0], FIRST_ENTRIES))
+    page, sets, seen = address >> SHIFT, second_set(address), excess >= SECOND_MISS
+    shares["second: no buffer"] = share_wrong(find_misses(page, sets, SECOND_SETS, WAYS), seen, address)
+    address, excess = to_third(*traces[FAR_HALVES])
+    halves = find_misses(address >> FIRST_SHIFT, third_set(address), 2 * THIRD_SETS, WAYS)
+    shares["third: entries of 16 MiB"] = share_wrong(halves, excess >= THIRD_MISS, address)
+    address, excess = to_third(*traces[FAR])
+    page, seen = address >> SHIFT, excess >= THIRD_MISS
+    modulo = find_misses(page, page % (2 * THIRD_SETS), 2 * THIRD_SETS, WAYS)
+    shares["third: modulo"] = share_wrong(modulo, seen, address)
+    first_in = find_misses(page, third_set(address), 2 * THIRD_SETS, WAYS, fifo)
+    shares["third: FIFO"] = share_wrong(first_in, seen, address)
+    address, excess = passed(*traces[FAR], first_misses(traces[FAR][0], FIRST_ENTRIES))
+    second = second_misses(address >> SHIFT, second_set(address))
+    shares["third: sees all loads"] = share_wrong(
+        third_misses(address)[second], excess[second] >= THIRD_MISS, address[second]
+    )
+    address, excess = to_third(*traces[FAR])
+    address, excess = passed(address, excess, third_misses(address))
+    area = address >> DIRECTORY_SHIFT
+    lru = find_misses(area, np.zeros_like(area), 1, DIRECTORY_ENTRIES)
+    shares["directory: LRU"] = share_wrong(lru, excess >= DIRECTORY_MISS, address)
+    return shares
+
+
+def to_third(address: Numbers, excess: Numbers) -> tuple[Numbers, Numbers]:
+    """The loads that miss the first and the second TLB."""
+    address, excess = passed(address, excess, first_misses(address, FIRST_ENTRIES))
+    return passed(address, excess, second_misses(address >> SHIFT, second_set(address)))
+
+
+def passed(address: Numbers, excess: Numbers, missed: Flags) -> tuple[Numbers, Numbers]:
+    """The loads that missed."""
+    return address[missed], excess[missed]
+
+
+def is_compared(address: Numbers) -> Flags:
+    """All but the first half of the loads, those at the start of a kernel, and the first load of each page."""
+    compared = np.arange(address.size) >= address.size // 2
+    compared &= np.arange(address.size) % LAUNCH >= STARTING
+    compared[np.unique(address >> FIRST_SHIFT, return_index=True)[1]] = False
+    return compared
+
+
+def share_wrong(predicted: Flags, observed: Flags, address: Numbers) -> float:
+    """Share of wrong predictions among the second half, without first loads of a page."""
+    compared = np.arange(address.size) >= address.size // 2
+    compared[np.unique(address >> FIRST_SHIFT, return_index=True)[1]] = False
+    wrong, loads = count_wrong(predicted, observed, compared)
+    return wrong / loads
+
+
+def third_misses(address: Numbers) -> Flags:
+    """Which loads miss in the third TLB, of those that reach it."""
+    return find_misses(address >> SHIFT, third_set(address), 2 * THIRD_SETS, WAYS)
+
+
 def first_misses(address: Numbers, entries: int) -> Flags:
     """Which loads miss in the first TLB."""
-    return find_lru_misses(address >> FIRST_SHIFT, np.zeros_like(address), 1, entries)
+    return find_misses(address >> FIRST_SHIFT, np.zeros_like(address), 1, entries)
 
 
 def is_slow(address: Numbers, excess: Numbers, missed: Flags) -> Flags:
@@ -184,7 +259,7 @@ def pack(folders: list[Path]) -> None:
             arrays[f"{gpu}_trace_{row[0]}"] = np.fromfile(folder / f"trace_{row[0]}.u16", np.uint16)
         sharing = np.fromfile(folder / "sharing.u8", np.uint8)
         arrays[f"{gpu}_sharing"] = sharing.reshape(int(np.sqrt(sharing.size)), -1)
-        for name in ("sms", "pieces"):
+        for name in [each for each in ("sms", "pieces") if (folder / f"{each}.csv").exists()]:
             arrays[f"{gpu}_{name}"] = np.loadtxt(folder / f"{name}.csv", np.int64, delimiter=",", skiprows=1)
     with DATA.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes them for its own options
@@ -192,30 +267,74 @@ def pack(folders: list[Path]) -> None:
 
 def check(data: Mapping[str, NDArray[np.integer[Any]]]) -> bool:
     """Print what the recorded runs show; whether that is what the page says."""
-    holds = []
+    holds, totals = [], dict.fromkeys(MAX_WRONG, (0, 0))
     for gpu in sorted({name.partition("_")[0] for name in data}):
         print(f"GPU {gpu}")
         of = {name.partition("_")[2]: data[name].astype(np.int64) for name in data if name.startswith(f"{gpu}_")}
-        runs = [(addresses_of(row, of["regions"]), row) for row in of["traces"]]
-        runs += [(loop_addresses(row), row) for row in of["loops"]]
-        for address, row in runs:
+        traces = {int(row[0]): (addresses_of(row, of["regions"]), of[f"trace_{row[0]}"]) for row in of["traces"]}
+        loops = {(*row[1:3].tolist(),): (loop_addresses(row), of[f"trace_{row[0]}"]) for row in of["loops"]}
+        tested = Counter[str]()
+        for address, excess in (*traces.values(), *loops.values()):
             pages = np.unique(address >> FIRST_SHIFT).size
-            for name, wrong, loads in wrong_of(address, of[f"trace_{row[0]}"]):
+            for name, wrong, loads in wrong_of(address, excess):
                 if loads >= MIN_COMPARED:
                     print(f"{pages} pages, {name}: {wrong} of {loads} wrong")
-                    share = wrong / loads
-                    holds.append(share <= MAX_WRONG[name] if name in MAX_WRONG else share >= MIN_OTHER_WRONG)
-        groups = groups_of(of["sharing"])
-        print(f"SMs with a common second TLB: {groups}")
-        holds.append(sorted(sm for group in groups for sm in group) == [*range(len(of["sharing"]))])
-        apart = np.array([sm not in groups[0] for sm in of["sms"][:, 0]])
-        print(f"excess of a hit in the third TLB, by SM: {np.quantile(of['sms'][apart, 1], (0, 0.25, 0.5, 0.75, 1))}")
-        holds.append(bool(np.all((of["sms"][apart, 1] >= SECOND_MISS) & (of["sms"][apart, 1] < THIRD_MISS))))
-        print(f"misses of 13 pages after a loop of SM 0, by SMs: {of['sms'][:, 2].tolist()}")
-        later, at_once = of["pieces"][:, 1], of["pieces"][:, 2]
-        print(f"parts of a page: excess later {later.tolist()}, at once {at_once.tolist()}")
-        holds.append(bool(later.max() < SECOND_MISS and at_once[:8].max() < at_once[8:].min()))
+                    holds.append(wrong <= MAX_WRONG[name] * loads)
+                    totals[name] = totals[name][0] + wrong, totals[name][1] + loads
+                    tested[name] += 1
+        holds += [tested[name] >= count for name, count in MIN_TRACES.items()]
+        if FAR_HALVES in traces and "pieces" in of:
+            others = wrong_of_others(traces, loops[ONE_SET])
+            for hypothesis, share in others.items():
+                print(f"{hypothesis}: {share:.2%} wrong")
+            holds += [share >= MIN_OTHER_WRONG for share in others.values()]
+            holds.append(check_modes(*traces[FAR]))
+            holds.append(check_pieces(of["pieces"]))
+        holds.append(check_sharing(of["sharing"], of["sms"]))
+    print(f"wrong and all predictions: {totals}")
     return all(holds)
+
+
+def check_modes(address: Numbers, excess: Numbers) -> bool:
+    """Print how much page walks differ in all, and among addresses that share a table; whether the latter is less."""
+    address, excess = to_third(address, excess)
+    hits, slower = (excess >= THIRD_MISS) & (excess < DIRECTORY_MISS), excess >= DIRECTORY_MISS
+    for kind, some in (("hit", hits), ("miss", slower)):
+        print(f"page walks with a directory {kind}: {np.quantile(excess[some], (0.01, 0.99))} cycles")
+    excess, tables = excess[hits], address[hits] // MODE_BYTES
+    within = np.sqrt(np.mean([np.var(excess[tables == table]) for table in np.unique(tables)]))
+    print(f"standard deviation of page walks: {np.std(excess):.1f} cycles, {within:.1f} within 512 MiB")
+    return bool(within < MAX_MODE_SHARE * np.std(excess))
+
+
+def check_pieces(pieces: Numbers) -> bool:
+    """Print what loads of other parts of a page take; whether the second TLB has all and the first TLB half of them."""
+    later, at_once = pieces[:, 1], pieces[:, 2]
+    print(f"parts of a page: excess later {later.tolist()}, at once {at_once.tolist()}")
+    return bool(later.max() < SECOND_MISS and at_once[:8].max() + 4 < at_once[8:].min())
+
+
+def check_sharing(sharing: Numbers, sms: Numbers) -> bool:
+    """Print which SMs share a second TLB, and what hits in the third take from each; whether as the page says."""
+    groups = groups_of(sharing)
+    print(f"SMs with a common second TLB: {groups}")
+    group_of = {sm: number for number, group in enumerate(groups) for sm in group}
+    number = np.array([group_of[sm] for sm in range(len(sharing))])
+    apart = number[:, None] != number
+    by_sm = np.array([np.median(column[other]) for column, other in zip(sharing.T, apart.T, strict=True)])
+    near = np.sort(by_sm)
+    step = int(np.argmax(np.diff(near))) + 1
+    print(f"hits in the third TLB, medians by SM: {near[:step].min()} to {near[step - 1]}, {near[step]} to {near[-1]}")
+    print(f"misses of 13 pages after a loop of SM 0: none on SMs {np.flatnonzero(sms[:, 2] == 0).tolist()}")
+    return (
+        sorted(sm for group in groups for sm in group) == [*range(len(sharing))]
+        and len(groups) == GROUPS
+        and {len(group) for group in groups} <= GROUP_SIZES
+        and all(group_of[sm] == group_of[sm ^ 1] for sm in group_of)
+        and bool(sharing[apart].min() >= SECOND_MISS > 2 * sharing[~apart].max())
+        and bool(near[step] - near[step - 1] >= MIN_GAP)
+        and (*np.flatnonzero(sms[:, 2] == 0).tolist(),) == groups[0]
+    )
 
 
 def main() -> int:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
+from time import monotonic
 from typing import Protocol
 
 from gpudissect.device import kinds
@@ -40,10 +43,16 @@ def links(device: str | None = None, *, seed: int = 0, progress: Progress | None
     return _measure(_Gpus(seed), specs, progress)
 
 
-def links_between(gpus: Mapping[str, tuple[LinkGpu, DeviceInfo]], seed: int, progress: Progress) -> LinkReport:
-    """Latency, bandwidth and additions over the links between GPUs that are open, by their specs; it closes them."""
+def links_between(
+    gpus: Mapping[str, tuple[LinkGpu, DeviceInfo]], seed: int, progress: Progress, limit_s: float = math.inf
+) -> LinkReport:
+    """Latency, bandwidth and additions over the links between GPUs that are open, by their specs; it closes them.
+
+    After `limit_s` no further pairs are measured; the failures say how many were not.
+    """
     infos = {spec: info for spec, (_, info) in gpus.items()}
-    return _measure(_Gpus(seed, {spec: gpu for spec, (gpu, _) in gpus.items()}, infos, PAIRS), (), progress)
+    opened = _Gpus(seed, {spec: gpu for spec, (gpu, _) in gpus.items()}, infos, PAIRS)
+    return _measure(opened, (), progress, limit_s)
 
 
 class LinkGpu(Protocol):
@@ -103,17 +112,17 @@ class OpenGpu:
         self.close()
 
 
-def _measure(gpus: _Gpus, specs: Sequence[str], progress: Progress | None) -> LinkReport:
+def _measure(gpus: _Gpus, specs: Sequence[str], progress: Progress | None, limit_s: float = math.inf) -> LinkReport:
     """Measure links of GPUs, those of `specs` too, which are opened first."""
     pairs: list[Pair] = []
     measured: dict[Pair, LinkValues] = {}
-    interrupted = False
+    interrupted, end = False, monotonic() + limit_s
     with uninterrupted(), gpus.threads:
         try:
             with interruptible():
                 gpus.open(specs)
                 pairs = gpus.pairs()
-                for each in gpus.rounds(pairs):
+                for each in takewhile(lambda _: monotonic() < end, gpus.rounds(pairs)):
                     for pair, values in gpus.measure(each):
                         measured[pair] = values
                         if progress is not None:
@@ -127,6 +136,8 @@ def _measure(gpus: _Gpus, specs: Sequence[str], progress: Progress | None) -> Li
     found = [measured[pair] for pair in pairs if pair in measured]
     failures = [f"{spec}: {error}" for spec, error in gpus.errors.items()]
     failures += (line for values in found for line in values.failures)
+    if len(found) < len(pairs) and not interrupted:
+        failures.append(f"{len(pairs) - len(found)} of {len(pairs)} links were not measured within {limit_s:g} s")
     return LinkReport((*gpus.infos.values(),), tuple(found), tuple(failures), interrupted)
 
 

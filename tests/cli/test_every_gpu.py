@@ -148,7 +148,7 @@ def surveyed(gpus, monkeypatch):
     """Both GPUs as surveyed at once, and the link from the first to the second. Lists the calls that measure links."""
     measured_links = []
 
-    def measure(processes, seed, progress):
+    def measure(processes, seed, progress, limit_s):
         measured_links.append(([*processes], seed))
         link = LinkValues("sim:gtx980", "cuda:1", {"read_bandwidth": (3.7e11, 3.6e11, 3.8e11)}, {})
         return LinkReport((), (link,))

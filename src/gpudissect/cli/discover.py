@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from contextlib import ExitStack
 from enum import StrEnum
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from gpudissect.study import Request
 
 ALL_GPUS = "cuda:all"
+HEALTH_LINKS_S = 10.0  # in a check between jobs, no links are begun after that
 ProfileName = StrEnum("ProfileName", "HEALTH")
 Access = StrEnum("Access", "STREAMING STRIDE2 RANDOM RSQ LDS ALL")
 
@@ -214,7 +216,8 @@ def _measure_pairs(
     from gpudissect.link_study import links_between, save_links
 
     gpus = {each.spec: (each, each.outcome.info) for each in surveys if each.outcome and each.outcome.info}
-    report = links_between(gpus, request.seed or 0, progress)
+    limit_s = math.inf if request.profile is None else HEALTH_LINKS_S
+    report = links_between(gpus, request.seed or 0, progress, limit_s)
     report = report if request.host else report.without_host()
     failures: list[GpudissectError] = [*map(GpudissectError, report.failures)]
     if any(link.values for link in report.links):
