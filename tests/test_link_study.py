@@ -26,7 +26,7 @@ class Machine:
         self.opened, self.at_once, self.busy, self.log = [], [], [], []
         self.lock = threading.Lock()
 
-    def open(self, spec, *, prepares):
+    def open(self, spec, *, seed=0, prepares):
         assert not prepares and threading.current_thread() is threading.main_thread()
         peers = " ".join(each.partition(":")[2] for each in self.specs if each != spec)
         facts = self.facts | {"peers": peers} | ({"nvlink_peers": peers} if self.nvlink else {})
@@ -193,7 +193,9 @@ def test_links_end_at_the_limit_of_time(machine, monkeypatch):
     """The clock says that the first of three rounds took longer."""
     monkeypatch.setattr(link_study, "monotonic", iter([0.0, 1.0, 20.0]).__next__)
     report = link_study.links_between(opened(machine, *machine.specs), 0, lambda *_: None, limit_s=10.0)
-    assert len(report.links) == 4 and report.failures == ("8 of 12 links were not measured within 10 s",)
+    assert len(report.links) == 4 and report.failures == (
+        "8 of 12 links were not measured within 10 s: run 'gpudissect links'",
+    )
 
 
 def test_open_gpus_in_exclusive_mode_are_closed_before_others_open(machine):
@@ -207,7 +209,7 @@ def test_a_gpu_that_cannot_be_opened_again_loses_its_later_links_and_says_why(ma
     machine.lost = {("cuda:0", "cuda:3")}
     opened = []
 
-    def open_once(spec, *, prepares):
+    def open_once(spec, *, seed, prepares):
         opened.append(spec)
         if opened.count(spec) > 1:
             raise DeviceError("no more processes")

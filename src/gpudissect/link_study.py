@@ -98,7 +98,7 @@ class OpenGpu:
         self.close()
         self.device = None
         try:
-            self.device = open_in_process(self.spec, prepares=False)
+            self.device = open_in_process(self.spec, seed=self.seed, prepares=False)
         except DeviceError as error:
             self.lost = error
 
@@ -137,7 +137,8 @@ def _measure(gpus: _Gpus, specs: Sequence[str], progress: Progress | None, limit
     failures = [f"{spec}: {error}" for spec, error in gpus.errors.items()]
     failures += (line for values in found for line in values.failures)
     if len(found) < len(pairs) and not interrupted:
-        failures.append(f"{len(pairs) - len(found)} of {len(pairs)} links were not measured within {limit_s:g} s")
+        missing = f"{len(pairs) - len(found)} of {len(pairs)} links were not measured within {limit_s:g} s"
+        failures.append(f"{missing}: run 'gpudissect links'")
     return LinkReport((*gpus.infos.values(),), tuple(found), tuple(failures), interrupted)
 
 

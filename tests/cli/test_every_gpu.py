@@ -4,6 +4,9 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +26,7 @@ from gpudissect.results.files import load
 from gpudissect.results.links import LinkReport
 from gpudissect.study import Request
 from gpudissect.survey.links import LinkValues
-from tests.support.processes import device_processes, linux
+from tests.support.processes import children, device_processes, linux
 
 ALL = ("discover", "-d", "cuda:all", "--only", "timer", "-o", "r.json")
 
@@ -129,18 +132,66 @@ def test_a_survey_leaves_its_device_open_for_links(gpus):
         assert {*device_processes(os.getpid())} - before, "a new process"
         assert first.measure("cuda:1", PAIRS, 1).failures == ()
         second.close()
-        assert "has ended" in second.measure("cuda:0", PAIRS, 1).failures[0]
+        assert "its process ended with code 0; run" in second.measure("cuda:0", PAIRS, 1).failures[0]
     assert not multiprocessing.active_children() and not device_processes(os.getpid())
 
 
-def test_processes_started_early_are_used_or_end(gpus, monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,GPU-1")
+@pytest.mark.parametrize(("visible", "count"), [("3,GPU-1", 2), ("", 0), ("-1", 0), (",".join("x" * 100), 3)])
+def test_processes_started_early_are_used_or_end(gpus, monkeypatch, tmp_path, visible, count):
+    for number in range(3):
+        (tmp_path / f"nvidia{number}").touch()
+    monkeypatch.setattr(every_gpu, "DEVICES", tmp_path)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     every_gpu.start_early(0)
-    assert len(multiprocessing.active_children()) == 2
+    assert len(multiprocessing.active_children()) == count
     every_gpu._early[gpus[0], 0] = early = every_gpu.SurveyProcess(gpus[0], 0)
     with surveyed_at_once(jobs(*gpus), lambda *_: None, set()) as surveys:
         assert surveys[0] is early and all(survey.outcome.results for survey in surveys)
     assert not multiprocessing.active_children()
+
+
+def test_a_device_is_opened_once_whatever_the_seed(gpus):
+    """The process that was started early for this seed is used."""
+    seeded = [replace(job, request=Request(elements=("timer",), seed=5), measures_links=True) for job in jobs(*gpus)]
+    with surveyed_at_once(seeded, lambda *_: None, set()) as surveys:
+        assert all(survey.outcome.results for survey in surveys)
+        assert len(device_processes(os.getpid())) == 2
+
+
+def test_links_are_measured_by_the_processes_of_the_surveys(gpus):
+    linked = [replace(job, measures_links=True) for job in jobs(*gpus)]
+    with surveyed_at_once(linked, lambda *_: None, set()) as surveys:
+        opened = {survey.spec: (survey, survey.outcome.info) for survey in surveys}
+        report = link_study.links_between(opened, 0, lambda *_: None)
+    assert [link.source for link in report.links] == gpus and report.failures == ()
+    assert all(link.reasons for link in report.links), "simulated GPUs have no peers"
+
+
+@linux
+def test_stop_signals_to_the_group_while_processes_start_leave_none(gpus, tmp_path):
+    """They have the default handler only where signals are blocked: no traceback, and no process that is left."""
+    (tmp_path / "nvidia0").touch()
+    script = (
+        "import time; from pathlib import Path; from gpudissect.cli import every_gpu\n"
+        "if __name__ == '__main__':\n"
+        f"    every_gpu.DEVICES = Path({str(tmp_path)!r}); every_gpu.start_early(0); print('started', flush=True)\n"
+        "    time.sleep(60)"
+    )
+    (tmp_path / "start.py").write_text(script)
+    command = [sys.executable, str(tmp_path / "start.py")]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    process.stdout.readline()
+    (child,) = [each for each in children(process.pid) if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes()]
+    os.killpg(process.pid, signal.SIGINT)
+    _, messages = process.communicate(timeout=20)
+    assert messages.count("Traceback") == 1 and messages.strip().endswith("KeyboardInterrupt"), "of the script alone"
+    for _ in range(100):
+        if not Path(f"/proc/{child}").exists():
+            break
+        time.sleep(0.05)
+    assert not Path(f"/proc/{child}").exists()
 
 
 @pytest.fixture

@@ -153,6 +153,9 @@ def test_links_that_change_from_run_to_run_are_not_stable(read):
     (concern,), _ = check_files([first, same, slow], ["a.json", "b.json", "c.json"])
     assert concern.weight is Weight.UNSTABLE and concern.of == (0, 1, 2)
     assert concern.about == ("cuda:2 to cuda:0 link_latency 800-1200 ns",)
+    without = read().model_copy(update={"links": read().links[:0]})
+    (*_, concern), _ = check_files([first, slow, without], ["a.json", "c.json", "d.json"])
+    assert concern.about, "a file that lacks the values hides no change between the others"
 
 
 def test_links_of_other_gpus_and_results_are_checked_separately(read):

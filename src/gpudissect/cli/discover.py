@@ -192,9 +192,11 @@ def run_and_finish(
                 outcomes = [each.outcome for each in surveys if each.outcome]
                 results = [each for outcome in outcomes for each in outcome.results]
                 errors = [each for outcome in outcomes for each in outcome.errors]
-                if has_pairs and request.profile and (errors or any(each.failures for each in results)):
+                if held or not has_pairs:
+                    pass
+                elif request.profile and (errors or any(each.failures for each in results)):
                     print_note("links between GPUs are not measured: a GPU is in use, or a survey failed")
-                elif has_pairs and len(results) > 1 and not held:
+                elif len(results) > 1:
                     report, more = _measure_pairs(surveys, request, outputs[:2], progress)
                     errors += more
             else:

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from socket import SHUT_RDWR, socket
 from typing import TYPE_CHECKING, Any
 
-from gpudissect.child_processes import collect_rarely
+from gpudissect.child_processes import collect_rarely, die_with_parent
 from gpudissect.device.child import started_early
 from gpudissect.errors import DeviceError, GpudissectError
-from gpudissect.interrupts import catch_stop_signals, uninterrupted
+from gpudissect.interrupts import STOP_SIGNALS, catch_stop_signals, uninterrupted
 
 if TYPE_CHECKING:
     from gpudissect.cli.console import Progress
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from gpudissect.survey.links import LinkValues
 
 MAX_GPUS = 16  # started early
+DEVICES = Path("/dev")
+CLOSE_S = 25.0  # until a process that was dismissed is killed; longer than its device takes
 WAIT_S = 0.2  # between looks for a stop signal
 
 
@@ -94,8 +97,13 @@ class SurveyProcess:
         self.step: _Step | None = None
         self.outcome: _Outcome | None = None
         self.connection, other = context.Pipe()
-        self._process: BaseProcess = context.Process(target=_run_here, args=(spec, seed, other), daemon=True)
-        self._process.start()
+        arguments = (spec, seed, os.getpid(), other)
+        self._process: BaseProcess = context.Process(target=_run_here, args=arguments, daemon=True)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # a signal would end it with a traceback
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         other.close()
         self._is_busy = False
 
@@ -118,10 +126,13 @@ class SurveyProcess:
 
     def stop(self) -> None:
         """Stop the survey and keep what it has measured. One that has not started is killed; its outcome is empty."""
+        if self.outcome is not None:
+            return
         if self.step is None:
-            self.outcome = self.outcome or _Outcome([], [])
-        with suppress(ProcessLookupError):
-            os.kill(self._process.pid or 0, signal.SIGINT if self.step else signal.SIGKILL)
+            self.outcome = _Outcome([], [])
+            self._process.kill()
+        elif self._process.pid is not None:
+            os.kill(self._process.pid, signal.SIGINT)
 
     def measure(self, target: str, names: Collection[str] | None, pairs_at_once: int) -> LinkValues:
         """See `LinkGpu`."""
@@ -129,11 +140,13 @@ class SurveyProcess:
         if values is None:
             from gpudissect.survey.links import LinkValues
 
-            values = LinkValues(self.spec, target, {}, {}, failures=(f"{self.spec}: its process has ended",))
+            self._process.join(CLOSE_S)
+            lost = f"{self.spec}: link to {target}: its process ended with code {self._process.exitcode}"
+            values = LinkValues(self.spec, target, {}, {}, failures=(f"{lost}; run 'gpudissect links'",))
         return values
 
     def reopen(self) -> None:
-        """See `LinkGpu`."""
+        """See `LinkGpu`; without effect once the process itself has ended."""
         self._ask("reopen")
 
     def _ask(self, *order: object) -> Any:
@@ -155,13 +168,16 @@ class SurveyProcess:
         """Let the process end, without waiting for that."""
         if self._is_busy or self.outcome is None:
             self._process.kill()
-        else:
-            self.connection.close()
+        with suppress(OSError), socket(fileno=os.dup(self.connection.fileno())) as end:
+            end.shutdown(SHUT_RDWR)  # a thread that waits for an answer gets none
 
     def close(self) -> None:
         """See `LinkGpu`."""
         self.dismiss()
-        self._process.join()
+        self._process.join(CLOSE_S)
+        if self._process.exitcode is None:
+            self._process.kill()
+            self._process.join()
 
 
 @contextmanager
@@ -175,6 +191,8 @@ def surveyed_at_once(jobs: Sequence[Job], progress: Progress, held: Set[int]) ->
         for job in jobs:
             processes.append(_started(job.spec, job.request.seed or 0))
             processes[-1].begin(job)
+        while _early:
+            _early.popitem()[1].close()
         if any(job.measures_links for job in jobs):
             from gpudissect import link_study  # noqa: F401 (needed later; the processes are still opening the devices)
         is_stopped = False
@@ -191,8 +209,6 @@ def surveyed_at_once(jobs: Sequence[Job], progress: Progress, held: Set[int]) ->
                     each.stop()
         yield processes
     finally:
-        processes += _early.values()
-        _early.clear()
         for each in processes:
             each.dismiss()
         for each in processes:
@@ -201,11 +217,13 @@ def surveyed_at_once(jobs: Sequence[Job], progress: Progress, held: Set[int]) ->
 
 def start_early(seed: int) -> None:
     """Start the processes of each GPU that seems present, before slow imports; `surveyed_at_once` takes them."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    count = len([*Path("/dev").glob("nvidia[0-9]*")]) if visible is None else len(visible.split(","))
-    for number in range(min(count, MAX_GPUS)):
-        spec = f"cuda:{number}"
-        _early[spec, seed] = SurveyProcess(spec, seed)
+    count = len([*DEVICES.glob("nvidia[0-9]*")])
+    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+        count = min(count, sum(name.strip() not in ("", "-1") for name in visible.split(",")))
+    with suppress(OSError):  # it is reported when the survey starts them
+        for number in range(min(count, MAX_GPUS)):
+            spec = f"cuda:{number}"
+            _early[spec, seed] = SurveyProcess(spec, seed)
 
 
 _early: dict[tuple[str, int], SurveyProcess] = {}
@@ -215,10 +233,14 @@ def _started(spec: str, seed: int) -> SurveyProcess:
     return _early.pop((spec, seed), None) or SurveyProcess(spec, seed)
 
 
-def _run_here(spec: str, seed: int, connection: Connection) -> None:
+def _run_here(spec: str, seed: int, parent: int, connection: Connection) -> None:
     """In a process of its own: open the device while modules are imported, then do what is requested."""
+    die_with_parent()
+    if os.getppid() != parent:  # it has ended already
+        return
     os.setpgrp()  # Ctrl-C of a terminal reaches the parent alone, which passes it on
     catch_stop_signals()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     collect_rarely()
     with uninterrupted(), started_early(spec, seed):
         from gpudissect import link_study, study  # noqa: F401
@@ -248,6 +270,11 @@ def _serve(job: Job, requests: Iterator[Any], connection: Connection) -> None:
     except GpudissectError as error:
         connection.send(_Outcome([], [error]))
         return
+    except Exception as error:
+        connection.send(_Outcome([], [DeviceError(f"{job.spec}: {type(error).__name__}: {error}")]))
+        return
+    if job.measures_links and result.failures:  # the device may be lost
+        gpu.reopen()
     connection.send(_Outcome([result], errors, gpu.device.info if gpu.device is not None else None))
     if job.measures_links:
         for name, *arguments in requests:

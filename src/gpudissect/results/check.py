@@ -1,11 +1,12 @@
 """Whether results and links are reliable: problems while measuring, contradictions, and what to do about them."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from itertools import combinations, islice
+from itertools import islice
 from typing import TypeVar
 
 from gpudissect.device_info import Origin
@@ -335,14 +336,16 @@ def _concerns_between_links(found: Sequence[LinksFile], names: Sequence[str]) ->
 def _changed_links(found: Sequence[LinksFile]) -> Iterator[str]:
     """Values that differ between files by more than their brackets: link and attribute, with the range over the files.
 
-    Links are named as in the first file.
+    Links are named as in the first file that has them. The two brackets that are furthest apart are judged.
     """
-    first, *others = map(_by_link, found)
-    for key, (name, finding) in first.items():
-        same = [finding, *(table[key][1] for table in others if key in table)]
-        if len(same) < len(found) or any(each.unit != finding.unit for each in same):
+    tables = [*map(_by_link, found)]
+    for key, (name, finding) in {key: each for table in reversed(tables) for key, each in table.items()}.items():
+        same = [table[key][1] for table in tables if key in table]
+        if any(each.unit != finding.unit for each in same):
             continue
-        if any(judge(*pair)[0] is Outcome.DIFFERENT for pair in combinations(same, 2)):
+        below = min(same, key=lambda each: math.inf if each.high is None else each.high)
+        above = max(same, key=lambda each: -math.inf if each.low is None else each.low)
+        if judge(below, above)[0] is Outcome.DIFFERENT:
             numbers = [each.value for each in same if isinstance(each.value, int | float)]
             span = f" {rounded_range(min(numbers), max(numbers), finding.unit)}" if numbers else ""
             yield f"{name}{span}"
