@@ -158,6 +158,23 @@ def test_a_device_is_opened_once_whatever_the_seed(gpus):
         assert len(device_processes(os.getpid())) == 2
 
 
+@linux
+def test_a_device_lost_in_the_survey_costs_no_result_and_is_opened_again(gpus):
+    linked = [replace(job, measures_links=True) for job in jobs(*gpus, only=("l1",))]
+    killed = []
+
+    def progress(done, total, experiment):
+        if not killed and done > 2:
+            killed.extend(device_processes(os.getpid()))
+            for process in killed:
+                os.kill(process, signal.SIGKILL)
+
+    with surveyed_at_once(linked, progress, set()) as surveys:
+        assert [len(survey.outcome.results) for survey in surveys] == [1, 1]
+        assert any(survey.outcome.results[0].failures for survey in surveys)
+        assert all(survey.measure("cuda:1", PAIRS, 1).failures == () for survey in surveys)
+
+
 def test_links_are_measured_by_the_processes_of_the_surveys(gpus):
     linked = [replace(job, measures_links=True) for job in jobs(*gpus)]
     with surveyed_at_once(linked, lambda *_: None, set()) as surveys:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gpudissect.study import Request
 
 ALL_GPUS = "cuda:all"
-HEALTH_LINKS_S = 10.0  # in a check between jobs, no links are begun after that
+HEALTH_LINKS_S = 30.0  # in a check between jobs, no links are begun after that
 ProfileName = StrEnum("ProfileName", "HEALTH")
 Access = StrEnum("Access", "STREAMING STRIDE2 RANDOM RSQ LDS ALL")
 

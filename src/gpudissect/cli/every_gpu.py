@@ -119,7 +119,7 @@ class SurveyProcess:
             self.step = message
             return message
         if message is None:
-            self._process.join()
+            self._process.join(CLOSE_S)
             message = _Outcome([], [DeviceError(f"{self.spec}: its process ended with code {self._process.exitcode}")])
         self.outcome = message
         return None
@@ -273,9 +273,10 @@ def _serve(job: Job, requests: Iterator[Any], connection: Connection) -> None:
     except Exception as error:
         connection.send(_Outcome([], [DeviceError(f"{job.spec}: {type(error).__name__}: {error}")]))
         return
+    info = gpu.device.info if gpu.device is not None else None
     if job.measures_links and result.failures:  # the device may be lost
         gpu.reopen()
-    connection.send(_Outcome([result], errors, gpu.device.info if gpu.device is not None else None))
+    connection.send(_Outcome([result], errors, info))
     if job.measures_links:
         for name, *arguments in requests:
             connection.send(getattr(gpu, name)(*arguments))
