@@ -23,7 +23,7 @@ def card(number, device):
 def test_links_of_four_gpus(monkeypatch, linked_file):
     cards = {f"cuda:{number}": card(number, open_device(f"sim:{linked_file}")) for number in NUMBERS}
     monkeypatch.setattr(kinds, "choose", lambda device: kinds.Choice(tuple(cards)))
-    monkeypatch.setattr(link_study, "open_in_process", lambda spec, prepares: cards[spec])
+    monkeypatch.setattr(link_study, "open_in_process", lambda spec, seed, prepares: cards[spec])
     report = gpudissect.links()
     assert not report.failures and not report.interrupted
     assert {link.pairs_at_once for link in report.links if link.target != "host"} == {2}

@@ -113,7 +113,7 @@ def test_without_other_gpus_there_is_a_reason(linked):
 
 
 def test_the_command_prints_a_matrix(four, monkeypatch, capsys):
-    monkeypatch.setattr(link_study, "open_in_process", lambda spec, prepares: four)
+    monkeypatch.setattr(link_study, "open_in_process", lambda spec, seed, prepares: four)
     assert main(["links", "-d", "sim:x"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Latency of a load, ns" and lines[1].split() == ["from", "host", "cuda:1", "cuda:2", "cuda:3"]
