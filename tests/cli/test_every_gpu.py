@@ -196,19 +196,29 @@ def test_stop_signals_to_the_group_while_processes_start_leave_none(gpus, tmp_pa
     )
     (tmp_path / "start.py").write_text(script)
     command = [sys.executable, str(tmp_path / "start.py")]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    process.stdout.readline()
-    (child,) = [each for each in children(process.pid) if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes()]
-    os.killpg(process.pid, signal.SIGINT)
-    _, messages = process.communicate(timeout=20)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, start_new_session=True, **pipes) as process:
+        process.stdout.readline()
+        assert wait_until(lambda: started_by(process.pid))
+        (child,) = started_by(process.pid)
+        os.killpg(process.pid, signal.SIGINT)
+        _, messages = process.communicate(timeout=20)
     assert messages.count("Traceback") == 1 and messages.strip().endswith("KeyboardInterrupt"), "of the script alone"
-    for _ in range(100):
-        if not Path(f"/proc/{child}").exists():
-            break
+    assert wait_until(lambda: not Path(f"/proc/{child}").exists())
+
+
+def started_by(pid):
+    """The processes of surveys that a process has started."""
+    return [each for each in children(pid) if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes()]
+
+
+def wait_until(holds):
+    """Whether a condition holds within ten seconds."""
+    for _ in range(200):
+        if holds():
+            return True
         time.sleep(0.05)
-    assert not Path(f"/proc/{child}").exists()
+    return False
 
 
 @pytest.fixture
