@@ -240,14 +240,15 @@ def _run_here(spec: str, seed: int, parent: int, connection: Connection) -> None
         return
     os.setpgrp()  # Ctrl-C of a terminal reaches the parent alone, which passes it on
     catch_stop_signals()
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     collect_rarely()
-    with uninterrupted(), started_early(spec, seed):
-        from gpudissect import link_study, study  # noqa: F401
+    with uninterrupted():
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+        with started_early(spec, seed):
+            from gpudissect import link_study, study  # noqa: F401
 
-        requests = _requests(connection)
-        if (job := next(requests, None)) is not None:
-            _serve(job, requests, connection)
+            requests = _requests(connection)
+            if (job := next(requests, None)) is not None:
+                _serve(job, requests, connection)
 
 
 def _requests(connection: Connection) -> Iterator[Any]:
@@ -267,6 +268,9 @@ def _serve(job: Job, requests: Iterator[Any], connection: Connection) -> None:
             gpu.reopen()
             gpu.opened()
         result, errors = job.run(lambda *step: connection.send(_Step(*step)), gpu.device)
+    except KeyboardInterrupt:  # before the survey began
+        connection.send(_Outcome([], []))
+        return
     except GpudissectError as error:
         connection.send(_Outcome([], [error]))
         return
