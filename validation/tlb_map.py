@@ -21,14 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from l2_map import Flags, Numbers, hash_numbers
 from numpy.typing import NDArray
 
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
 from gpudissect.simulation.cache.models import CacheModel
 
 DATA = Path(__file__).parents[1] / "docs" / "results" / "tlb-map-h200.npz"
-Numbers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 FIRST_ENTRIES, FIRST_SHIFT = 16, 24  # pages of 16 MiB
 RECENT_ENTRIES = 16
@@ -51,13 +50,6 @@ MIN_GAP = 20  # cycles between SMs that are near to the third TLB and the others
 GROUPS, GROUP_SIZES = 24, {4, 6}  # of SMs with a common second TLB
 MODE_BYTES, MAX_MODE_SHARE = 512 << 20, 0.5
 """Addresses that share a table of page table entries, and the share of the standard deviation of walks within them."""
-
-
-def hash_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """32-bit hashes, as in `tlb_map.cu`."""
-    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
-        numbers = (numbers ^ (numbers >> np.uint64(33))) * np.uint64(factor)
-    return ((numbers ^ (numbers >> np.uint64(33))) >> np.uint64(20)) & np.uint64(0xFFFFFFFF)
 
 
 def order(trace: int, loads: int, pages: int) -> Numbers:
@@ -205,17 +197,19 @@ def passed(address: Numbers, excess: Numbers, missed: Flags) -> tuple[Numbers, N
 
 def is_compared(address: Numbers) -> Flags:
     """All but the first half of the loads, those at the start of a kernel, and the first load of each page."""
-    compared = np.arange(address.size) >= address.size // 2
-    compared &= np.arange(address.size) % LAUNCH >= STARTING
-    compared[np.unique(address >> FIRST_SHIFT, return_index=True)[1]] = False
-    return compared
+    return is_warm(address) & (np.arange(address.size) % LAUNCH >= STARTING)
+
+
+def is_warm(address: Numbers) -> Flags:
+    """The second half of loads, without the first load of each page."""
+    warm = np.arange(address.size) >= address.size // 2
+    warm[np.unique(address >> FIRST_SHIFT, return_index=True)[1]] = False
+    return warm
 
 
 def share_wrong(predicted: Flags, observed: Flags, address: Numbers) -> float:
-    """Share of wrong predictions among the second half, without first loads of a page."""
-    compared = np.arange(address.size) >= address.size // 2
-    compared[np.unique(address >> FIRST_SHIFT, return_index=True)[1]] = False
-    wrong, loads = count_wrong(predicted, observed, compared)
+    """Share of wrong predictions, caches warm."""
+    wrong, loads = count_wrong(predicted, observed, is_warm(address))
     return wrong / loads
 
 

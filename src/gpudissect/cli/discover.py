@@ -192,13 +192,12 @@ def run_and_finish(
                 outcomes = [each.outcome for each in surveys if each.outcome]
                 results = [each for outcome in outcomes for each in outcome.results]
                 errors = [each for outcome in outcomes for each in outcome.errors]
-                if held or not has_pairs:
-                    pass
-                elif request.profile and (errors or any(each.failures for each in results)):
-                    print_note("links between GPUs are not measured: a GPU is in use, or a survey failed")
-                elif len(results) > 1:
-                    report, more = _measure_pairs(surveys, request, outputs[:2], progress)
-                    errors += more
+                if has_pairs and not held:
+                    if request.profile and (errors or any(each.failures for each in results)):
+                        print_note("links between GPUs are not measured: a GPU is in use, or a survey failed")
+                    elif len(results) > 1:
+                        report, more = _measure_pairs(surveys, request, outputs[:2], progress)
+                        errors += more
             else:
                 result, errors = jobs[0].run(progress)
                 results = [result]

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Collection, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -99,6 +100,7 @@ class SurveyProcess:
         self.connection, other = context.Pipe()
         arguments = (spec, seed, os.getpid(), other)
         self._process: BaseProcess = context.Process(target=_run_here, args=arguments, daemon=True)
+        resource_tracker.ensure_running()  # its start would unblock signals
         before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # a signal would end it with a traceback
         try:
             self._process.start()
