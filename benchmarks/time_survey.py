@@ -125,10 +125,12 @@ def time_survey(spec: str, quick: bool, hide: bool) -> dict[str, Any]:
         outcome = clock.within("result", study.run_study)(spec, study.Request(quick=quick or None, hiding=hide))
         clock.within("result", outcome.result.to_json)()
         reports = [json.loads(path.read_text()) for path in Path(folder).iterdir()]
+    if child.needs_process(spec) and not reports:
+        raise SystemExit(f"{spec}: the device process failed")
     return {"survey": clock.report(), "device": reports[0] if reports else None}
 
 
-def time_device(folder: str, spec: str, seed: str, *sockets: str) -> None:
+def time_device(folder: str, spec: str, seed: str, prepares: str, *sockets: str) -> None:
     """Run as the device process, and write its seconds by stage to a folder."""
     clock, sampler = Clock("start"), StreamSampler()
     from gpudissect.device import process, queue
@@ -147,10 +149,10 @@ def time_device(folder: str, spec: str, seed: str, *sockets: str) -> None:
         from gpudissect.simulation.cache import compiled
 
         compiled._load_cached = clock.within("compile", compiled._load_cached)
-        queue.Deferred.collect = clock.within("run", queue.Deferred.collect)  # type: ignore[method-assign]
+        queue.Sorted.collect = clock.within("run", queue.Sorted.collect)  # type: ignore[method-assign]
     process.serve = clock.within("idle", process.serve)
     first = os.getpid()
-    process.main(spec, int(seed), [*map(int, sockets)])
+    process.main(spec, int(seed), [*map(int, sockets)], prepares=prepares == "1")
     if os.getpid() == first:
         Path(folder, "device.json").write_text(json.dumps({**clock.report(), "gpu": sampler.busy}))
 
