@@ -176,9 +176,10 @@ def test_many_failures_of_many_gpus_are_read_in_one_pass(tmp_path):
         ("gpus", {"provenance": {"gpu_uuid": "GPU-5"}}, "cuda:5 and cuda:6 have the same UUID GPU-5"),
         ("gpus", {"spec": "cuda:5"}, "it describes cuda:5 twice"),
         ("links", {"to": "cuda:5"}, "it has the link cuda:0 to cuda:5 twice"),
+        ("links", {"from": "cuda:9"}, "it has a link of cuda:9, which it does not list"),
     ],
 )
-def test_a_file_with_one_gpu_or_link_twice_is_one_line(tmp_path, name, change, why):
+def test_a_file_with_a_gpu_or_link_twice_or_of_an_unknown_gpu_is_one_line(tmp_path, name, change, why):
     (tmp_path / "good.json").write_text(json.dumps(links().to_json()), encoding="utf-8")
     content = links().to_json()
     (changed,) = [each for each in content[name] if each.get("spec", each.get("to")) == "cuda:6"][:1]

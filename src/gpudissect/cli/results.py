@@ -123,13 +123,14 @@ def check(
 
 def _load_readable(files: Sequence[Path]) -> tuple[list[tuple[str, Result | LinksFile]], list[str]]:
     """What is read, with the names of the files; and the names of unreadable ones, each with a line on stderr."""
-    from gpudissect.results.files import load_result_or_links, same_file
+    from gpudissect.results.files import file_identity, load_result_or_links
 
     results: list[tuple[str, Result | LinksFile]] = []
-    unreadable = list[str]()
-    for number, path in enumerate(files):
-        if any(same_file(path, other) for other in files[:number]):
+    unreadable, named = list[str](), set[object]()
+    for path in files:
+        if (identity := file_identity(path)) in named:
             print_note(f"{path} is named twice: it is one run, not two that agree")
+        named.add(identity)
         try:
             results.append((str(path), load_result_or_links(path)))
         except GpudissectError as error:

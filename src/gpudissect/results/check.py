@@ -326,7 +326,8 @@ def _concerns_between_links(found: Sequence[LinksFile], names: Sequence[str]) ->
         yield replace(note, of=tuple(range(len(found))))
     for group in groups:
         chosen = [found[n] for n in group.of]
-        if copies := [names[n] for n in group.of if any(found[n] == found[m] for m in group.of if m < n)]:
+        first = dict[str, int]()  # by content
+        if copies := [names[n] for n in group.of if first.setdefault(found[n].model_dump_json(), n) != n]:
             yield replace(_copies(copies), of=group.of)
         if changed := tuple(_changed_links(chosen)):
             advice = "treat these values as unreliable; measure again when nothing else uses these GPUs or the host"

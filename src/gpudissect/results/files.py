@@ -233,12 +233,18 @@ def check_apart(path: Path, inputs: Iterable[Path]) -> None:
             raise UsageError(f"cannot write {path}: it is an input; name another file")
 
 
+def file_identity(path: Path) -> object:
+    """What all paths to one file have in common, through links too."""
+    try:
+        status = path.stat()
+        return status.st_dev, status.st_ino
+    except OSError:  # it does not exist
+        return _real_path(path)
+
+
 def same_file(path: Path, other: Path) -> bool:
     """Whether two paths name the same file, through links too."""
-    same = _real_path(path) == _real_path(other)
-    with suppress(OSError):  # one of them does not exist
-        same = same or path.samefile(other)  # hard links
-    return same
+    return file_identity(path) == file_identity(other)
 
 
 def check_apart_from_run(path: Path, spec: str | None, record: Path | None) -> None:

@@ -157,6 +157,8 @@ class LinkedGpu(Record):
     provenance: Provenance = Provenance()
     pcie_lanes: int | None = None
     nvlinks: int | None = None
+    peers: Items[int] = ()
+    """Numbers of the GPUs whose memory it can access, described or not."""
 
     @property
     def uuid(self) -> str | None:
@@ -186,6 +188,15 @@ class Link(Record):
         found = {name: {**each, **known, "attribute": name} for name, each in values.items()}
         return {name: content[name] for name in ("from", "to") if name in content} | {"values": found}
 
+    @model_validator(mode="after")
+    def _is_possible(self) -> Link:
+        for name, each in self.values.items():
+            if isinstance(each.value, int | float) and each.value < 0:
+                raise ValueError(f"{name} is {each.value:g}, below 0")
+            if each.low is not None and each.high is not None and each.low > each.high:
+                raise ValueError(f"the bracket of {name} begins at {each.low:g}, above its end, {each.high:g}")
+        return self
+
 
 class LinksFile(Record):
     """The links of some GPUs."""
@@ -208,6 +219,12 @@ class LinksFile(Record):
             )
         if again := _repeated(f"{link.source} to {link.target}" for link in self.links):
             raise ValueError(f"it has the link {again} twice")
+        described = {HOST, *(gpu.spec for gpu in self.gpus)}
+        peers = {gpu.spec: {f"cuda:{number}" for number in gpu.peers} for gpu in self.gpus}
+        for source, target in ((link.source, link.target) for link in self.links if link.values):
+            if source not in peers or not (target in described or target in peers[source]):
+                unknown = source if source not in peers else target
+                raise ValueError(f"it has a link of {unknown:.{MAX_NAME_LENGTH}}, which it does not list")
         return self
 
 
