@@ -1,5 +1,7 @@
 """Links of several GPUs, on fake devices: which are measured at once, and what a failure or an interrupt costs."""
 
+import os
+import signal
 import threading
 import time
 from contextlib import contextmanager
@@ -18,11 +20,14 @@ TIMEOUT_S = 10
 
 
 class Machine:
-    """GPUs whose links all take the same time. `lost` are pairs that fail, `hangs` those that only closing ends."""
+    """GPUs whose links all take the same time.
+
+    `lost` are pairs that fail, `hangs` those that only closing ends; with `is_impatient`, Ctrl-C follows.
+    """
 
     def __init__(self, count, nvlink):
         self.specs = tuple(f"cuda:{number}" for number in range(count))
-        self.nvlink, self.lost, self.hangs, self.facts = nvlink, set(), set(), {}
+        self.nvlink, self.lost, self.hangs, self.facts, self.is_impatient = nvlink, set(), set(), {}, False
         self.opened, self.at_once, self.busy, self.log = [], [], [], []
         self.lock = threading.Lock()
 
@@ -41,16 +46,20 @@ class Machine:
             assert not {*gpus} & {gpu for each in self.busy for gpu in each}, "a GPU is in two pairs"
             self.busy.append(gpus)
             self.at_once.append(len(self.busy))
-        yield
-        with self.lock:
-            self.busy.remove(gpus)
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.busy.remove(gpus)
 
     def measure(self, device, target, seed, names, pairs_at_once):
         source = device.info.spec
         assert not device.closed.is_set()
         with self.use(source, target):
             if (source, target) in self.hangs:
-                assert device.closed.wait(TIMEOUT_S), "it is closed after an interrupt"
+                if self.is_impatient:
+                    os.kill(os.getpid(), signal.SIGINT)
+                assert device.closed.wait(TIMEOUT_S), "it is closed after an interrupt, or once it took too long"
                 raise DeviceError("the process was killed")
             time.sleep(0.02)
             if target == "host":
@@ -171,6 +180,25 @@ def test_an_interrupt_keeps_what_was_measured_and_ends_what_hangs(machine):
     assert report.interrupted and not report.failures
     assert report.links and all(link.values for link in report.links)
     assert all(device.closed.is_set() for device in machine.opened)
+
+
+@pytest.mark.parametrize("machine", [(2, True)], indirect=True)
+def test_an_interrupt_keeps_the_link_in_the_other_direction(machine):
+    """Both are measured one after the other, by one thread."""
+    machine.hangs.add(("cuda:1", "cuda:0"))
+    machine.is_impatient = True
+    report = gpudissect.links()
+    assert report.interrupted and pairs(report) == [("cuda:0", "cuda:1")]
+
+
+@pytest.mark.parametrize("machine", [(2, True)], indirect=True)
+def test_a_link_that_hangs_fails_and_costs_no_other(machine, monkeypatch):
+    monkeypatch.setattr(link_study, "LINK_LIMIT_S", 1.0)
+    machine.hangs.add(("cuda:0", "cuda:1"))
+    report = gpudissect.links()
+    assert report.failures == ("cuda:0: link to cuda:1: not measured within 1 s; its process was ended",)
+    assert pairs(report) == expected(machine) and sum(bool(link.values) for link in report.links) == 3
+    assert len(machine.opened) == 3 and all(device.closed.is_set() for device in machine.opened)
 
 
 def opened(machine, *specs):

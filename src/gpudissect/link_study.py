@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -23,13 +23,24 @@ from gpudissect.measure.plan import Study
 from gpudissect.results.links import LinkReport
 from gpudissect.study import Contents, save_files
 from gpudissect.survey.drive import Progress
-from gpudissect.survey.links import HOST, LinkValues, Pair, Round, measure_link, nvlink_pairs, pairs_of, schedule
+from gpudissect.survey.links import (
+    HOST,
+    LinkValues,
+    Pair,
+    Round,
+    failed_link,
+    measure_link,
+    nvlink_pairs,
+    pairs_of,
+    schedule,
+)
 from gpudissect.survey.registry import experiments
 from gpudissect.workload.chase import MAX_PEERS
 
 PAIRS = ("links.peer", "additions.peer")
 """Experiments of `links_between`."""
-MAX_THREADS = 2 * (MAX_PEERS + 1)  # half of them close what the others use
+MAX_THREADS = 2 * (MAX_PEERS + 1)  # two for each pair that is measured, and one for each GPU that is closed
+LINK_LIMIT_S = 60.0  # of one link, which takes seconds at most; then its GPU hangs
 
 
 def links(device: str | None = None, *, seed: int = 0, progress: Progress | None = None) -> LinkReport:
@@ -91,7 +102,7 @@ class OpenGpu:
         try:
             return measure_link(self.opened(), target, self.seed, names, pairs_at_once)
         except DeviceError as error:
-            return LinkValues(self.spec, target, {}, {}, failures=(f"{self.spec}: link to {target}: {error}",))
+            return failed_link(self.spec, target, error)
 
     def reopen(self) -> None:
         """Start another process. It ends with the thread that calls this."""
@@ -107,15 +118,12 @@ class OpenGpu:
         if self.device is not None:
             self.device.close()
 
-    def dismiss(self) -> None:
-        """See `LinkGpu`."""
-        self.close()
+    dismiss = close
 
 
 def _measure(gpus: _Gpus, specs: Sequence[str], progress: Progress | None, limit_s: float = math.inf) -> LinkReport:
     """Measure links of GPUs, those of `specs` too, which are opened first."""
     pairs: list[Pair] = []
-    measured: dict[Pair, LinkValues] = {}
     interrupted, end = False, monotonic() + limit_s
     with uninterrupted(), gpus.threads:
         try:
@@ -123,17 +131,16 @@ def _measure(gpus: _Gpus, specs: Sequence[str], progress: Progress | None, limit
                 gpus.open(specs)
                 pairs = gpus.pairs()
                 for each in takewhile(lambda _: monotonic() < end, gpus.rounds(pairs)):
-                    for pair, values in gpus.measure(each):
-                        measured[pair] = values
+                    for source, _ in gpus.measure(each):
                         if progress is not None:
-                            progress(len(measured), len(pairs), f"links of {pair[0]}")
+                            progress(len(gpus.measured), len(pairs), f"links of {source}")
         except KeyboardInterrupt:
             interrupted = True
         finally:
-            gpus.end_all(lambda gpu: gpu.dismiss())
+            gpus.dismiss()
     if gpus.errors and not gpus.infos:
         raise next(iter(gpus.errors.values()))
-    found = [measured[pair] for pair in pairs if pair in measured]
+    found = [gpus.measured[pair] for pair in pairs if pair in gpus.measured]
     failures = [f"{spec}: {error}" for spec, error in gpus.errors.items()]
     failures += (line for values in found for line in values.failures)
     if len(found) < len(pairs) and not interrupted:
@@ -146,8 +153,8 @@ class _Gpus:
     """GPUs, each in a process of its own that stays open for all links between GPUs.
 
     The link to the host comes last: that process locks a share of the host's free memory, and ends before the next GPU
-    measures its link. `errors` are of GPUs that could not be opened. With `names`, only those experiments run, and
-    only between these GPUs.
+    measures its link. `errors` are of GPUs that could not be opened; `measured` are the links that have ended. With
+    `names`, only those experiments run, and only between these GPUs.
     """
 
     def __init__(
@@ -159,8 +166,9 @@ class _Gpus:
     ) -> None:
         self.infos = infos or {}
         self.errors: dict[str, DeviceError] = {}
+        self.measured: dict[Pair, LinkValues] = {}
         self.threads = ThreadPoolExecutor(MAX_THREADS)
-        self._seed, self._gpus, self._names = seed, gpus or {}, names
+        self._seed, self._gpus, self._names, self._are_dismissed = seed, gpus or {}, names, False
 
     def open(self, specs: Sequence[str]) -> None:
         """Open GPUs, all at once."""
@@ -186,26 +194,48 @@ class _Gpus:
             yield from schedule(pairs, {pair for spec, info in self.infos.items() for pair in nvlink_pairs(spec, info)})
             return
         for spec in self.infos:
-            self.end_all(lambda each: each.close())
+            self._end_all(lambda each: each.close())
             self._gpus[spec] = gpu = OpenGpu(spec, self._seed)
             gpu.reopen()
             yield from schedule([pair for pair in pairs if pair[0] == spec])
 
-    def measure(self, pairs: Round) -> Iterator[tuple[Pair, LinkValues]]:
+    def measure(self, pairs: Round) -> Iterator[Pair]:
         """Measure the pairs of a round; they come in the order in which their lists end."""
         measure = partial(self._measure_all, pairs_at_once=len(pairs))
         for future in as_completed([self.threads.submit(measure, each) for each in pairs]):
-            for (source, target), values in future.result():
+            for source, target in future.result():
                 if target == HOST:
                     self._gpus[source].close()
-                elif values.failures:
+                elif self.measured[source, target].failures:
                     self._gpus[source].reopen()
-                yield (source, target), values
+                yield source, target
 
-    def _measure_all(self, pairs: Sequence[Pair], pairs_at_once: int) -> list[tuple[Pair, LinkValues]]:
-        return [((source, to), self._gpus[source].measure(to, self._names, pairs_at_once)) for source, to in pairs]
+    def _measure_all(self, pairs: Sequence[Pair], pairs_at_once: int) -> Sequence[Pair]:
+        """Measure pairs one after the other; return them."""
+        for source, target in pairs:
+            values = self._measure_link(source, target, pairs_at_once)
+            if self._are_dismissed:  # it may have failed because of that
+                break
+            self.measured[source, target] = values
+        return pairs
 
-    def end_all(self, end: Callable[[LinkGpu], None]) -> None:
+    def _measure_link(self, source: str, target: str, pairs_at_once: int) -> LinkValues:
+        """Measure a link. If that takes longer than `LINK_LIMIT_S`, its GPU is closed; `reopen` opens it again."""
+        gpu = self._gpus[source]
+        future = self.threads.submit(gpu.measure, target, self._names, pairs_at_once)
+        if wait([future], LINK_LIMIT_S).done:
+            return future.result()
+        gpu.dismiss()
+        wait([future])
+        self._gpus[source] = OpenGpu(source, self._seed)
+        return failed_link(source, target, f"not measured within {LINK_LIMIT_S:g} s; its process was ended")
+
+    def dismiss(self) -> None:
+        """Let all processes end; links that are being measured are lost."""
+        self._are_dismissed = True
+        self._end_all(lambda gpu: gpu.dismiss())
+
+    def _end_all(self, end: Callable[[LinkGpu], None]) -> None:
         """Close or dismiss all at once: ending a process takes some tenths of a second."""
         for each in [self.threads.submit(end, gpu) for gpu in self._gpus.values()]:
             each.result()

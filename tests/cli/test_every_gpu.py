@@ -185,6 +185,18 @@ def test_links_are_measured_by_the_processes_of_the_surveys(gpus):
 
 
 @linux
+def test_a_survey_process_that_hangs_on_a_link_is_ended_and_costs_no_other_link(gpus, monkeypatch):
+    monkeypatch.setattr(link_study, "LINK_LIMIT_S", 1.0)
+    linked = [replace(job, measures_links=True) for job in jobs(*gpus)]
+    with surveyed_at_once(linked, lambda *_: None, set()) as surveys:
+        opened = {survey.spec: (survey, survey.outcome.info) for survey in surveys}
+        os.kill(surveys[0]._process.pid, signal.SIGSTOP)
+        report = link_study.links_between(opened, 0, lambda *_: None)
+    assert report.failures == (f"{gpus[0]}: link to other GPUs: not measured within 1 s; its process was ended",)
+    assert [bool(link.reasons) for link in report.links] == [False, True], "simulated GPUs have no peers"
+
+
+@linux
 def test_stop_signals_to_the_group_while_processes_start_leave_none(gpus, tmp_path):
     """They have the default handler only where signals are blocked: no traceback, and no process that is left."""
     (tmp_path / "nvidia0").touch()

@@ -140,11 +140,11 @@ class SurveyProcess:
         """See `LinkGpu`."""
         values: LinkValues | None = self._ask("measure", target, names, pairs_at_once)
         if values is None:
-            from gpudissect.survey.links import LinkValues
+            from gpudissect.survey.links import failed_link
 
             self._process.join(CLOSE_S)
-            lost = f"{self.spec}: link to {target}: its process ended with code {self._process.exitcode}"
-            values = LinkValues(self.spec, target, {}, {}, failures=(f"{lost}; run 'gpudissect links'",))
+            lost = f"its process ended with code {self._process.exitcode}; run 'gpudissect links'"
+            values = failed_link(self.spec, target, lost)
         return values
 
     def reopen(self) -> None:

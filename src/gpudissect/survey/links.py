@@ -43,6 +43,11 @@ class LinkValues:
     failures: tuple[str, ...] = ()
 
 
+def failed_link(source: str, target: str, reason: object) -> LinkValues:
+    """A link without values."""
+    return LinkValues(source, target, {}, {}, failures=(f"{source}: link to {target}: {reason}",))
+
+
 def pairs_of(
     spec: str, info: DeviceInfo, names: Collection[str] | None = None, among: Collection[str] | None = None
 ) -> list[Pair]:
