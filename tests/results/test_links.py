@@ -45,6 +45,23 @@ def test_a_matrix_has_the_host_first_and_then_gpus_by_number(report):
     assert matrix["cuda:0"]["cuda:0"] is None and matrix["cuda:1"]["cuda:2"] is None
 
 
+def test_long_reasons_and_failures_are_one_line(report, read):
+    """A message of a driver may have kilobytes."""
+    message = "CUDA_ERROR_UNKNOWN:\n" + "x" * 5000 + "; reset it"
+    failed = replace(report, links=(LinkValues("cuda:0", "cuda:1", {}, {"link_latency": message}),))
+    (concern,), _ = check_files([read().model_copy(update={"failures": (message,)})], ["a.json"])
+    for line in (*failed.reasons, concern.what):
+        assert len(line) < 400 and "\n" not in line and line.endswith("; reset it")
+
+
+def test_a_reader_learns_that_rows_are_the_gpus_that_load(report):
+    out = Console(file=io.StringIO(), width=200)
+    print_links(out, report)
+    legend, _, heading, *_ = out.file.getvalue().splitlines()
+    assert legend.startswith("Rows are the GPUs that load") and heading.split() == ["GPU", "host", *GPUS]
+    assert legend in links_page(report) and '<th scope="col">GPU</th>' in links_page(report)
+
+
 def test_reasons_name_the_link_and_the_attribute(report):
     assert report.reasons == ["cuda:0 to host: no read_bandwidth: no memory"]
 

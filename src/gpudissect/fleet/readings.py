@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from gpudissect.device_info import Origin
+from gpudissect.errors import shorten_message
 from gpudissect.fleet.fingerprint import letters_of
 from gpudissect.results.compare import MIN_CONFIDENCE, Key
 from gpudissect.results.links import HOST, MAX_GPUS, LinksFile
@@ -145,7 +146,7 @@ def runs_of_links(found: LinksFile, file: str) -> list[Run | str]:
     for line in found.failures:
         failed.setdefault(line.partition(": ")[0], line)
     gpus = {gpu.spec: gpu for gpu in found.gpus}
-    others = [f"{file}: {line}" for spec, line in failed.items() if spec not in gpus]
+    others = [f"{file}: {shorten_message(line)}" for spec, line in failed.items() if spec not in gpus]
     runs: list[Run | str] = [*others[:MAX_GPUS]]
     for gpu in gpus.values():
         origin = gpu.provenance

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TypeVar
 
 from gpudissect.device_info import Origin
+from gpudissect.errors import shorten_message
 from gpudissect.estimate import Status
 from gpudissect.measure.infer_doubts import Agreement, contradictions, path_agreements
 from gpudissect.printable import counted
@@ -312,7 +313,7 @@ def _concerns_of_links(links: LinksFile) -> Iterator[Concern]:
     if links.interrupted:
         yield _unstable("interrupted: the file has only the links measured before that", "run gpudissect links again")
     for line in links.failures[:MAX_LISTED]:
-        yield _unstable(f"a link failed: {line}", "run links again when nothing else uses these GPUs")
+        yield _unstable(f"a link failed: {shorten_message(line)}", "run links again when nothing else uses these GPUs")
     if not any(link.values for link in links.links):
         yield _unstable("no link has a value", "gpudissect links prints the reasons")
 

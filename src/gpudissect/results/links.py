@@ -10,7 +10,9 @@ from pydantic import Field, model_validator
 
 from gpudissect import __version__
 from gpudissect.device_info import DeviceInfo
+from gpudissect.errors import shorten_message
 from gpudissect.estimate import Status
+from gpudissect.printable import clean
 from gpudissect.results.model import Finding, Items, Provenance, Record
 from gpudissect.vocabulary import ATTRIBUTES, unit_of
 from gpudissect.workload import Path
@@ -23,6 +25,10 @@ LINKS_SCHEMA = "gpudissect-links/1"
 HOST = Path.HOST.value
 MAX_GPUS = 1024  # of a file
 MAX_NAME_LENGTH = 60  # characters in a message
+
+
+ROWS, LEGEND = "GPU", "Rows are the GPUs that load and store, columns whose memory it is."
+"""Heading of the rows of a matrix, short as there may be many columns; and a line about both."""
 
 
 class Shown(NamedTuple):
@@ -113,7 +119,7 @@ class LinkReport:
         for link in self.links:
             for reason in dict.fromkeys(link.reasons.values()):
                 names = ", ".join(name for name, text in link.reasons.items() if text == reason)
-                lines.append(f"{link.source} to {link.target}: no {names}: {reason}")
+                lines.append(f"{link.source} to {link.target}: no {names}: {clean(shorten_message(reason))}")
         return lines
 
     def to_json(self) -> dict[str, Any]:

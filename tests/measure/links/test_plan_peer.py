@@ -115,8 +115,8 @@ def test_without_other_gpus_there_is_a_reason(linked):
 def test_the_command_prints_a_matrix(four, monkeypatch, capsys):
     monkeypatch.setattr(link_study, "open_in_process", lambda spec, seed, prepares: four)
     assert main(["links", "-d", "sim:x"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "Latency of a load, ns" and lines[1].split() == ["from", "host", "cuda:1", "cuda:2", "cuda:3"]
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Latency of a load, ns" and lines[1].split() == ["GPU", "host", "cuda:1", "cuda:2", "cuda:3"]
     values = [float(text) for text in lines[2].split()[1:]]
     assert lines[-1] == "Lines of another GPU's memory are held by: L1 of this GPU, L2 of the other GPU"
     assert values == pytest.approx([1600, 1600, 3200, 4800], rel=0.01)

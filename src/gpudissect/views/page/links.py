@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpudissect.device_info import DeviceInfo
 from gpudissect.results.folded import rounded
-from gpudissect.results.links import HOST, MATRICES, LinkReport
+from gpudissect.results.links import HOST, LEGEND, MATRICES, ROWS, LinkReport
 from gpudissect.views.page.fleet import heat
 from gpudissect.views.page.markup import Markup, document, table, tag
 from gpudissect.vocabulary import unit_of
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from gpudissect.results.links import Bracketed
 
 _COLOPHON = (
-    "Made by gpudissect. Rows are the GPUs that load and store, columns whose memory it is. Colours show the deviation "
-    "from the median of the links between GPUs, from 1 % on."
+    f"Made by gpudissect. {LEGEND} Colours show the deviation from the median of the links between GPUs, from 1 % on."
 )
 
 
@@ -59,7 +58,7 @@ def _matrices(report: LinkReport) -> Iterator[Markup]:
             [source, *(_cell(found, attribute, None if target == HOST else usual) for target, found in row.items())]
             for source, row in matrix.items()
         ]
-        yield table(shown.title, ["from", *report.targets], rows)
+        yield table(shown.title, [ROWS, *report.targets], rows)
 
 
 def _cell(found: Bracketed | None, attribute: str, usual: float | None) -> Markup:
