@@ -217,6 +217,31 @@ def test_open_gpus_are_used_as_they_are_and_closed(machine):
     assert len(machine.opened) == 4 and all(device.closed.is_set() for device in machine.opened)
 
 
+class HangingGpu:
+    """A GPU that answers nothing; once its process has ended, it cannot be reopened."""
+
+    def __init__(self):
+        self.ended = threading.Event()
+
+    def measure(self, target, names, pairs_at_once):
+        assert self.ended.wait(TIMEOUT_S)
+        return LinkValues("cuda:0", target, {}, {}, failures=("its process ended",))
+
+    def reopen(self):
+        pass
+
+    def dismiss(self):
+        self.ended.set()
+
+
+def test_a_gpu_that_hung_is_measured_by_another_process(machine, monkeypatch):
+    monkeypatch.setattr(link_study, "LINK_LIMIT_S", 1.0)
+    gpus = opened(machine, *machine.specs)
+    gpus["cuda:0"] = (HangingGpu(), gpus["cuda:0"][1])
+    report = link_study.links_between(gpus, 0, lambda *_: None)
+    assert [link.source for link in report.links if not link.values] == ["cuda:0"] and len(report.links) == 12
+
+
 def test_links_end_at_the_limit_of_time(machine, monkeypatch):
     """The clock says that the first of three rounds took longer."""
     monkeypatch.setattr(link_study, "monotonic", iter([0.0, 1.0, 20.0]).__next__)

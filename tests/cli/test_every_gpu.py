@@ -15,12 +15,14 @@ from types import SimpleNamespace
 import pytest
 
 import gpudissect as gd
-from gpudissect import link_study
+import gpudissect.__main__ as command
+from gpudissect import child_processes, interrupts, link_study
 from gpudissect.cli import every_gpu
 from gpudissect.cli.console import finish
 from gpudissect.cli.every_gpu import Job, surveyed_at_once
 from gpudissect.device import kinds
 from gpudissect.device.recording.device import RecordedGpu
+from gpudissect.errors import DeviceError
 from gpudissect.link_study import PAIRS
 from gpudissect.results.files import load
 from gpudissect.results.links import LinkReport
@@ -70,16 +72,41 @@ def test_one_broken_gpu_does_not_cost_the_others(gpus, gpudissect):
 
 
 def test_a_stop_signal_reaches_all_and_each_keeps_what_it_measured(gpus):
-    held, totals = set(), []
+    held, totals, stopped = set(), [], []
 
     def progress(done, total, experiment):
         totals.append(total)
-        if done > 8:
+        if done > 8 and not stopped:
+            stopped.append(done)
             held.add(signal.SIGINT)
 
     results, errors = run_at_once(jobs(*gpus, only=None), progress, held)
     assert errors == [] and all(result.interrupted for result in results) and results
     assert max(totals) > 80, "experiments of both"
+    assert not multiprocessing.active_children()
+
+
+class TwoSignals(set):
+    """Stop signals: the second one comes right after the first."""
+
+    seconds = (signal.SIGINT,)
+
+    def clear(self):
+        super().clear()
+        self.update(self.seconds)
+        self.seconds = ()
+
+
+def test_a_second_stop_signal_ends_all_processes_at_once(gpus):
+    """They are halted, so that none can end by itself."""
+    held = TwoSignals()
+
+    def progress(done, total, experiment):
+        for child in multiprocessing.active_children():
+            os.kill(child.pid, signal.SIGSTOP)
+        held.add(signal.SIGINT)
+
+    assert run_at_once(jobs(*gpus, only=None), progress, held) == ([], [])
     assert not multiprocessing.active_children()
 
 
@@ -134,6 +161,40 @@ def test_a_survey_leaves_its_device_open_for_links(gpus):
         second.close()
         assert "its process ended with code 0; run" in second.measure("cuda:0", PAIRS, 1).failures[0]
     assert not multiprocessing.active_children() and not device_processes(os.getpid())
+
+
+def test_ctrl_c_of_a_terminal_reaches_no_survey_process(gpus):
+    """It reaches the process group of the command, which passes it on."""
+    with surveyed_at_once([replace(job, measures_links=True) for job in jobs(gpus[0])], lambda *_: None, set()):
+        (child,) = multiprocessing.active_children()
+        assert os.getpgid(child.pid) == child.pid
+
+
+def test_the_command_starts_survey_processes_before_it_imports_much(monkeypatch):
+    events = []
+    monkeypatch.setattr(sys, "argv", ["gpudissect", "discover", "-d", "cuda:all", "--seed", "3"])
+    monkeypatch.setattr(every_gpu, "start_early", events.append)
+    monkeypatch.setattr(command, "_run", lambda: events.append("run"))
+    monkeypatch.setattr(command, "_leave", events.append)
+    monkeypatch.setattr(command, "STOP_SIGNALS", ())
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    for name in ("collect_rarely", "remove_children"):  # of a process that ends
+        monkeypatch.setattr(child_processes, name, lambda: None)
+    command.main()
+    assert events == [3, "run", None]
+
+
+def test_a_bounded_number_of_processes_starts_early(monkeypatch, tmp_path):
+    """A host may have more nodes of GPUs than a job may use."""
+    for number in range(4):
+        (tmp_path / f"nvidia{number}").touch()
+    monkeypatch.setattr(every_gpu, "DEVICES", tmp_path)
+    monkeypatch.setattr(every_gpu, "MAX_GPUS", 3)
+    monkeypatch.setattr(every_gpu, "SurveyProcess", lambda spec, seed: spec)
+    monkeypatch.setattr(every_gpu, "_early", {})
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    every_gpu.start_early(0)
+    assert [*every_gpu._early.values()] == ["cuda:0", "cuda:1", "cuda:2"]
 
 
 @pytest.mark.parametrize(("visible", "count"), [("3,GPU-1", 2), ("", 0), ("-1", 0), (",".join("x" * 100), 3)])
@@ -250,13 +311,17 @@ def surveyed(gpus, monkeypatch):
 
 
 def survey_with(monkeypatch, results):
-    """Let the surveys of all GPUs have these results."""
+    """Let the surveys of all GPUs have these results; None: the GPU is lost."""
+
+    def outcome(result):
+        if result is None:
+            return SimpleNamespace(results=[], errors=[DeviceError("it is lost")], info=None)
+        return SimpleNamespace(results=[result], errors=[], info=object())
 
     @contextmanager
     def surveys(jobs, progress, held):
         yield [
-            SimpleNamespace(spec=job.spec, outcome=SimpleNamespace(results=[result], errors=[], info=object()))
-            for job, result in zip(jobs, results, strict=True)
+            SimpleNamespace(spec=job.spec, outcome=outcome(result)) for job, result in zip(jobs, results, strict=True)
         ]
 
     monkeypatch.setattr(every_gpu, "surveyed_at_once", surveys)
@@ -284,6 +349,28 @@ def test_health_of_all_includes_the_links_unless_a_gpu_is_in_use(gpus, surveyed,
     survey_with(monkeypatch, [disturbed, disturbed])
     code, _, err = gpudissect(*health)
     assert code == 3 and len(surveyed) == 1 and "links between GPUs are not measured" in err
+
+
+def test_a_reader_learns_why_no_links_are_measured_if_one_gpu_is_left(gpus, surveyed, gpudissect, monkeypatch):
+    survey_with(monkeypatch, [gd.discover(gpus[0], only="timer"), None])
+    code, _, err = gpudissect("discover", "-d", "cuda:all", "-o", "r.json")
+    assert (
+        code == 4 and not surveyed and "links between GPUs are not measured: too few GPUs have a result (1 of 2)" in err
+    )
+
+
+def test_no_links_are_measured_after_a_stop_signal(surveyed, gpudissect, monkeypatch):
+    monkeypatch.setattr(interrupts, "_requested", False)  # so that it is restored
+    surveys = every_gpu.surveyed_at_once
+
+    @contextmanager
+    def interrupted(*arguments):
+        signal.raise_signal(signal.SIGTERM)
+        with surveys(*arguments) as found:
+            yield found
+
+    monkeypatch.setattr(every_gpu, "surveyed_at_once", interrupted)
+    assert gpudissect("discover", "-d", "cuda:all", "-o", "r.json")[0] == 130 and not surveyed
 
 
 @pytest.mark.parametrize("option", ["--host", "--no-host"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from contextlib import ExitStack
 from enum import StrEnum
@@ -25,18 +24,13 @@ from gpudissect.cli.options import (
     TracesOption,
 )
 from gpudissect.cli.results import print_results
-from gpudissect.errors import GpudissectError, UsageError
+from gpudissect.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gpudissect.cli.console import Progress
-    from gpudissect.cli.every_gpu import SurveyProcess
     from gpudissect.results.links import LinkReport
     from gpudissect.study import Request
 
 ALL_GPUS = "cuda:all"
-HEALTH_LINKS_S = 30.0  # in a check between jobs, no links are begun after that
 ProfileName = StrEnum("ProfileName", "HEALTH")
 Access = StrEnum("Access", "STREAMING STRIDE2 RANDOM RSQ LDS ALL")
 
@@ -149,10 +143,10 @@ def run_and_finish(
     `outputs`: files of the result, the HTML report and the traces; `card`: of the picture. Raises `UsageError` if one
     cannot be written.
     """
-    from gpudissect.cli.every_gpu import Job, surveyed_at_once
+    from gpudissect.cli.every_gpu import Job, measure_pairs, surveyed_at_once
     from gpudissect.device.base import EVIDENCE_BYTES, MAX_KEPT_BYTES
     from gpudissect.device.kinds import choose
-    from gpudissect.interrupts import PATIENCE_S, uninterrupted
+    from gpudissect.interrupts import PATIENCE_S, stop_requested, uninterrupted
     from gpudissect.study import check_outputs
     from gpudissect.views.terminal.layout import console
     from gpudissect.views.terminal.links import print_links
@@ -192,11 +186,14 @@ def run_and_finish(
                 outcomes = [each.outcome for each in surveys if each.outcome]
                 results = [each for outcome in outcomes for each in outcome.results]
                 errors = [each for outcome in outcomes for each in outcome.errors]
-                if has_pairs and not held:
+                if has_pairs and not stop_requested():
                     if request.profile and (errors or any(each.failures for each in results)):
                         print_note("links between GPUs are not measured: a GPU is in use, or a survey failed")
-                    elif len(results) > 1:
-                        report, more = _measure_pairs(surveys, request, outputs[:2], progress)
+                    elif len(results) < 2:
+                        count = f"{len(results)} of {len(jobs)}"
+                        print_note(f"links between GPUs are not measured: too few GPUs have a result ({count})")
+                    else:
+                        report, more = measure_pairs(surveys, request, outputs[:2], progress)
                         errors += more
             else:
                 result, errors = jobs[0].run(progress)
@@ -208,23 +205,6 @@ def run_and_finish(
             if results and outputs[0] is None and record is None and not as_json:
                 print_note("result not saved; add -o FILE.json to keep it")
         return finish(results, errors)
-
-
-def _measure_pairs(
-    surveys: Sequence[SurveyProcess], request: Request, outputs: Sequence[Path | None], progress: Progress
-) -> tuple[LinkReport, list[GpudissectError]]:
-    """Measure links between GPUs; write JSON and page next to `outputs`. Returns the report and the errors."""
-    from gpudissect.link_study import links_between, save_links
-
-    gpus = {each.spec: (each, each.outcome.info) for each in surveys if each.outcome and each.outcome.info}
-    limit_s = math.inf if request.profile is None else HEALTH_LINKS_S
-    report = links_between(gpus, request.seed or 0, progress, limit_s)
-    report = report if request.host else report.without_host()
-    failures: list[GpudissectError] = [*map(GpudissectError, report.failures)]
-    if any(link.values for link in report.links):
-        output, html = (path and path.with_name(f"{path.stem}.links{path.suffix}") for path in outputs)
-        failures += save_links(report, output, html)
-    return report, failures
 
 
 def hide(

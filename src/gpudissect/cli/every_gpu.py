@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
-from collections.abc import Collection, Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from gpudissect.cli.console import Progress
     from gpudissect.device.base import Device
     from gpudissect.device_info import DeviceInfo
+    from gpudissect.results.links import LinkReport
     from gpudissect.results.model import Result
     from gpudissect.study import Request
     from gpudissect.survey.links import LinkValues
@@ -32,6 +34,7 @@ MAX_GPUS = 16  # started early
 DEVICES = Path("/dev")
 CLOSE_S = 25.0  # until a process that was dismissed is killed; longer than its device takes
 WAIT_S = 0.2  # between looks for a stop signal
+HEALTH_LINKS_S = 30.0  # in a check between jobs, no links are begun after that
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ class SurveyProcess:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         other.close()
-        self._is_busy = False
+        self._is_busy = self._is_stopped = False
 
     def begin(self, job: Job) -> None:
         """Let it run a job on its device."""
@@ -127,13 +130,17 @@ class SurveyProcess:
         return None
 
     def stop(self) -> None:
-        """Stop the survey and keep what it has measured. One that has not started is killed; its outcome is empty."""
+        """Stop the survey and keep what it has measured.
+
+        One that has not started, or was stopped before, is killed; its outcome is empty.
+        """
         if self.outcome is not None:
             return
-        if self.step is None:
+        if self.step is None or self._is_stopped:
             self.outcome = _Outcome([], [])
             self._process.kill()
         elif self._process.pid is not None:
+            self._is_stopped = True
             os.kill(self._process.pid, signal.SIGINT)
 
     def measure(self, target: str, names: Collection[str] | None, pairs_at_once: int) -> LinkValues:
@@ -183,10 +190,11 @@ class SurveyProcess:
 
 
 @contextmanager
-def surveyed_at_once(jobs: Sequence[Job], progress: Progress, held: Set[int]) -> Iterator[list[SurveyProcess]]:
+def surveyed_at_once(jobs: Sequence[Job], progress: Progress, held: set[int]) -> Iterator[list[SurveyProcess]]:
     """Run jobs, each in a process of its own; inside the block all have outcomes; on exit they end.
 
-    `held` are the stop signals that came, as `uninterrupted` gives them; the processes get them too.
+    `held` are the stop signals that came, as `uninterrupted` gives them. The first one stops the surveys, a second one
+    ends the processes; they are taken from the set.
     """
     processes: list[SurveyProcess] = []
     try:
@@ -197,7 +205,6 @@ def surveyed_at_once(jobs: Sequence[Job], progress: Progress, held: Set[int]) ->
             _early.popitem()[1].close()
         if any(job.measures_links for job in jobs):
             from gpudissect import link_study  # noqa: F401 (needed later; the processes are still opening the devices)
-        is_stopped = False
         while running := [each for each in processes if each.outcome is None]:
             ready = wait([each.connection for each in running], WAIT_S)
             for process in running:
@@ -205,8 +212,8 @@ def surveyed_at_once(jobs: Sequence[Job], progress: Progress, held: Set[int]) ->
                     steps = [each.step for each in processes if each.step]
                     with suppress(KeyboardInterrupt):  # after a stop signal, which is held
                         progress(sum(each.done for each in steps), sum(each.total for each in steps), step.experiment)
-            if held and not is_stopped:
-                is_stopped = True
+            if held:
+                held.clear()  # so that the same signal is noticed again
                 for each in processes:
                     each.stop()
         yield processes
@@ -215,6 +222,23 @@ def surveyed_at_once(jobs: Sequence[Job], progress: Progress, held: Set[int]) ->
             each.dismiss()
         for each in processes:
             each.close()
+
+
+def measure_pairs(
+    surveys: Sequence[SurveyProcess], request: Request, outputs: Sequence[Path | None], progress: Progress
+) -> tuple[LinkReport, list[GpudissectError]]:
+    """Measure links between GPUs; write JSON and page next to `outputs`. Returns the report and the errors."""
+    from gpudissect.link_study import links_between, save_links
+
+    gpus = {each.spec: (each, each.outcome.info) for each in surveys if each.outcome and each.outcome.info}
+    limit_s = math.inf if request.profile is None else HEALTH_LINKS_S
+    report = links_between(gpus, request.seed or 0, progress, limit_s)
+    report = report if request.host else report.without_host()
+    failures: list[GpudissectError] = [*map(GpudissectError, report.failures)]
+    if any(link.values for link in report.links):
+        output, html = (path and path.with_name(f"{path.stem}.links{path.suffix}") for path in outputs)
+        failures += save_links(report, output, html)
+    return report, failures
 
 
 def start_early(seed: int) -> None:
