@@ -37,6 +37,7 @@ class Context:
         device: the name of the GPU.
         clock_hz: SM clock rate while the workload ran, None if it could not be read.
         sm: number of the SM that ran it, None if several did or it is not known.
+        address: virtual address of byte offset 0, None if it is not known or several chases ran at once.
         notes: other observations: throttle reasons, other users of the GPU, the requested and preferred carve-out (the
             one in force cannot be read), ``windows`` if the trace was joined from several runs of the whole workload,
             ``prior_access_sms``, the SM of each of the prior accesses of a chase.
@@ -45,6 +46,7 @@ class Context:
     device: str
     clock_hz: float | None = None
     sm: int | None = None
+    address: int | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

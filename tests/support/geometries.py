@@ -87,7 +87,8 @@ def tlbs(draw):
     page = draw(st.sampled_from([256, 2048]))
     sets = draw(st.integers(1, 4))
     ways, policy = draw(ways_and_policy(sets))
-    return Tlb(ways, page, draw(indices(page, sets)), policy, penalty=draw(st.sampled_from([0.0, 6.0, 59.5])))
+    penalty, miss_cache = draw(st.sampled_from([0.0, 6.0, 59.5])), draw(st.sampled_from([0, 0, 1, 3]))
+    return Tlb(ways, page, draw(indices(page, sets)), policy, penalty, miss_cache)
 
 
 @st.composite

@@ -211,12 +211,14 @@ class CacheTable(Lines):
 class TlbTable(Lines):
     """One TLB level. `penalty`: cycles of a miss if the next level hits; the last level has [walk] instead.
 
-    `alternative`: another structure with as many entries, as of caches.
+    `alternative`: another structure with as many entries, as of caches. `miss_cache`: entries of one beside it, see
+    `gpudissect.simulation.cache.geometry.Tlb`; not counted in `entries`.
     """
 
     entries: Sourced[Count]
     page_size: Sourced[Size]
     penalty: Sourced[Cycles] | None = None
+    miss_cache: Sourced[Count] | None = None
     alternative: Lines | None = None
 
     @model_validator(mode="after")

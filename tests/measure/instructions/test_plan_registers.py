@@ -8,8 +8,7 @@ from gpudissect.catalogue import load
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
-from gpudissect.measure.instructions.infer_registers import fit_banks, reads_of_a_bank
-from gpudissect.measure.instructions.plan_registers import REGISTERS
+from gpudissect.measure.instructions.plan_registers import REGISTERS, fit_banks, reads_of_a_bank
 from gpudissect.simulation.sm.description import Operation, Pipe
 from gpudissect.workload import Instruction as Op
 from tests.support.driving import estimates

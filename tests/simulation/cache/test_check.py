@@ -99,6 +99,7 @@ def distance(name, *arguments, **options):
         ({"prefetch": Prefetch("l2", 0)}, "a reach of at least 1"),
         ({"page_window": PageWindow(0, 1.0)}, "page window needs a size"),
         ({"tlbs": (Tlb((16,), 3 << 20, MODULO, LRU, 1.0),)}, "TLB 1: a page must be a power of two"),
+        ({"tlbs": (Tlb((16,), 1 << 20, MODULO, LRU, 1.0, miss_cache=-1),)}, "TLB 1: a miss cache has 0 or more"),
         ({"partition": Partition("l1", 1 << 9, 1.0)}, "scope gpu"),
         ({"partition": Partition("l2", 1, 1.0)}, "whole lines"),
         ({"partition": Partition("l2", 1 << 9, 1.0, count=3)}, "3 partitions alternate by a granule"),

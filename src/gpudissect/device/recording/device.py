@@ -243,6 +243,8 @@ class RecordedGpu(Device):
             context = _validate(_CONTEXT, entry["context"], f"recording {self._folder}: a context")
             if context.clock_hz is not None and not MIN_CLOCK_HZ <= context.clock_hz <= MAX_CLOCK_HZ:
                 raise RecordingError(f"recording {self._folder}: a clock of {context.clock_hz!r:.40} Hz")
+            if context.address is not None and not 0 <= context.address <= MAX_FACT:
+                raise RecordingError(f"recording {self._folder}: address {context.address!r:.40}")
             self._contexts.append(replace(context, notes=current_names(context.notes, WIRE_NOTES)))
         elif "error" in entry:
             kind = getattr(errors, current_name(str(entry["error"]), WIRE_CLASSES), None)

@@ -78,7 +78,7 @@ class SimulatedGpu(Device):
         self._sms = self._make_sms(processor) if processor else None
         self._memories: dict[int, Memory] = {}  # by the number of SMs with private caches
         others = {OTHER_PROCESSES: "1"} if self._noise.other_users else {}
-        self._context = Context(device=name, clock_hz=hierarchy.clock_hz, sm=0, notes=others)
+        self._context = Context(device=name, clock_hz=hierarchy.clock_hz, sm=0, address=0, notes=others)
 
     @property
     def info(self) -> DeviceInfo:

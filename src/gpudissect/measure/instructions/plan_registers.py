@@ -1,6 +1,8 @@
 """Banks of the register file: multiply-adds that read one, adjacent, or distant registers."""
 
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -9,7 +11,6 @@ from gpudissect.estimate import Series, Status
 from gpudissect.measure.infer_confidence import BANKS, TIMED
 from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT
 from gpudissect.measure.instructions.infer_issue import SmTotals
-from gpudissect.measure.instructions.infer_registers import fit_banks
 from gpudissect.measure.instructions.instructions import block_size_of, why_unsupported
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.units import WARP_SIZE
@@ -23,6 +24,46 @@ METHOD = (
     "multiply-adds that do not depend on one another, their source registers chosen in the machine code; "
     f"{WARPS} warps, {LONG} iterations less {SHORT}"
 )
+
+
+BANK_COUNTS = (1, 2, 4, 8)
+MIN_SLOWDOWN = 1.2  # by three registers of one bank, relative to one register
+MAX_ERROR = 0.05  # relative, of the times that a number of banks predicts
+
+
+@dataclass(frozen=True)
+class RegisterBanks:
+    """Numbers of banks that explain the times, the likeliest first, and cycles of a bank to read one register."""
+
+    counts: tuple[int, ...]
+    interval: float
+
+
+def reads_of_a_bank(registers: Sequence[int], banks: int) -> int:
+    """Different registers that the bank with the most of them reads, register r in bank r modulo `banks`."""
+    return max(Counter(register % banks for register in set(registers)).values())
+
+
+def fit_banks(cycles: Mapping[tuple[int, ...], float]) -> RegisterBanks | None:
+    """Banks from cycles of a scheduler by source registers; None if no registers are slower than others.
+
+    An instruction takes as long as its unit, which one register shows, or as its reads of one bank. Raises `ValueError`
+    without an instruction that reads one register.
+    """
+    single = min((time for registers, time in cycles.items() if len(set(registers)) == 1), default=None)
+    if single is None:
+        raise ValueError("banks need an instruction that reads one register")
+    slowest = max(cycles, key=lambda registers: cycles[registers])
+    if cycles[slowest] < MIN_SLOWDOWN * single:
+        return None
+    interval = cycles[slowest] / len(set(slowest))
+
+    def error(banks: int) -> float:
+        times = ((max(single, interval * reads_of_a_bank(r, banks)), time) for r, time in cycles.items())
+        return max(abs(predicted / time - 1) for predicted, time in times)
+
+    counts = sorted((banks for banks in BANK_COUNTS if error(banks) <= MAX_ERROR), key=error)
+    return RegisterBanks(tuple(counts), interval)
 
 
 def registers_plan(bench: Bench, known: Known) -> Plan:

@@ -55,6 +55,7 @@ class TlbModel:
     cache: Cache
     cycles: float
     threshold: float
+    miss_cache: int = 0  # entries of a miss cache beside it
 
 
 def stage_of_structure(level: Level, structure: Structure, policy: Policy, certain: bool) -> Stage:
@@ -142,8 +143,10 @@ class PathModel:
         caches = {stage.element: stage.cache for stage in self.stages}
         memory = max([self.memory, *hits])
         route = Route(tuple(caches), tuple(hits), memory, self.translated_from, tlbs_at=self.tlbs_at)
-        pages = [(tlb.cache, tlb.cycles) for tlb in self.tlbs]
-        tlbs = tuple(Tlb(cache.ways, cache.line, cache.index, cache.policy, cycles) for cache, cycles in pages)
+        tlbs = tuple(
+            Tlb(tlb.cache.ways, tlb.cache.line, tlb.cache.index, tlb.cache.policy, tlb.cycles, tlb.miss_cache)
+            for tlb in self.tlbs
+        )
         walk = self.tlbs[-1].cycles if self.tlbs else 0.0
         return Hierarchy(caches=caches, routes={self.path: route}, tlbs=tlbs, tlb_walk_penalty=walk)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpudissect.errors import UsageError
-from gpudissect.estimate import Series
+from gpudissect.estimate import Estimate, Series
 from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.cache.plan_levels import CACHES_ON_PATH, levels_of, levels_on
@@ -28,6 +28,7 @@ from gpudissect.measure.tlb.infer_miss_penalty import TlbLevel
 from gpudissect.measure.tlb.page_accesses import PATH, WARMUP, PageAccesses, memory_limit
 from gpudissect.measure.tlb.page_accesses import VISITS as PAGE_VISITS
 from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
+from gpudissect.measure.tlb.plan_miss_cache import miss_cache_of
 from gpudissect.measure.tlb.plan_policy import tlb_caches_to
 from gpudissect.simulation.cache.check import check_cache
 from gpudissect.simulation.cache.geometry import Policy, PolicyKind
@@ -57,7 +58,7 @@ def cache_keys(element: str) -> tuple[Key[Any], ...]:
 BEHIND_L1: tuple[Key[Any], ...] = (
     levels_of("l2"),
     *cache_keys("l2"),
-    *(key for tlb in TLBS for key in (tlb_of(tlb), tlb_caches_to(tlb))),
+    *(key for tlb in TLBS for key in (tlb_of(tlb), tlb_caches_to(tlb), miss_cache_of(tlb))),
 )
 """What must be known of the L2 and the TLBs."""
 
@@ -113,7 +114,7 @@ def tlb_models(known: Known) -> tuple[TlbModel, ...]:
     deepest = max((caches or () for caches in [known[tlb_caches_to(element)] for element in TLBS]), key=len)
     levels = [(element, known[tlb_of(element)]) for element in TLBS]
     return tuple(
-        TlbModel(element, cache, level.miss.cycles, level.miss.threshold)
+        TlbModel(element, cache, level.miss.cycles, level.miss.threshold, known[miss_cache_of(element)] or 0)
         for (element, level), cache in zip(levels, deepest, strict=False)
         if level is not None
     )
@@ -232,37 +233,51 @@ def translation_plan(bench: Bench, known: Known) -> Plan:
         return Outcome(knowledge=NotPredicted(f"path {TRANSLATION}", reason))
     model = PathModel(PATH, (), 0.0, tlbs)
     limit = min(memory_limit(bench), translated_bytes(known) or memory_limit(bench))
+    elements = [tlb.element for tlb in tlbs]
     sequences: list[CheckedSequence] = []
+    refuted: list[Estimate] = []
     for number, tlb in enumerate(tlbs):
         level = known[tlb_of(tlb.element)]
         assert level is not None  # its model is made from it
         max_pages = min(len(tlb.cache.index.table), limit // level.page_size)
-        sequences += yield from _check_tlb(model, number, level, max_pages, bench)
+        policies = {element: tlb.cache.policy if element == tlb.element else None for element in elements}
+        for placement in range(2):
+            own = yield from _check_tlb(model, number, level, max_pages, bench, placement)
+            counts = infer_agreement.count_levels(TRANSLATION, elements, own, ())
+            wrong = refute_policies(own, counts, policies, TLB_METHOD) if isinstance(counts, PathCounts) else ()
+            if not wrong or level.address is None:  # early recordings have no accesses to other lines
+                break
+        sequences += own
+        refuted += wrong
     missing = [element for element in TLBS[len(tlbs) :] if known[tlb_of(element)] is not None]
     assumed = tuple(f"{element}: not simulated, its policy is not known" for element in missing)
-    counts = infer_agreement.count_levels(TRANSLATION, [tlb.element for tlb in tlbs], sequences, assumed)
-    if isinstance(counts, NotPredicted):
-        return Outcome(knowledge=counts)
-    policies = {tlb.element: tlb.cache.policy for tlb in tlbs}
-    return Outcome(refute_policies(sequences, counts, policies, TLB_METHOD), counts)
+    counts = infer_agreement.count_levels(TRANSLATION, elements, sequences, assumed)
+    return Outcome(tuple(refuted), counts)
 
 
 def _check_tlb(
-    model: PathModel, number: int, level: TlbLevel, max_pages: int, bench: Bench
+    model: PathModel, number: int, level: TlbLevel, max_pages: int, bench: Bench, placement: int
 ) -> Ask[list[CheckedSequence]]:
-    """Random visits to about as many pages as one level has entries, each page several times, run twice."""
+    """Random visits to about as many pages as one level has entries, each page several times, run twice.
+
+    A hit in a level before it counts as one in this level: the former has sequences of its own. The order of accesses
+    may delay some of them in every run. With `placement` 1, the second run is to other lines, which are not delayed
+    alike.
+    """
     page = level.page_size
     counts = sorted({max(2, min(max_pages, round(share * level.entries))) for share in FOOTPRINTS})
     rngs = {count: bench.rng("unseen pages", number, count) for count in counts}
     visits = [rng.permutation(np.repeat(np.arange(count), PAGE_VISITS)) for count, rng in rngs.items()]
     accesses = PageAccesses(page, bench)
+    again = PageAccesses(page, bench, placement=placement) if placement else accesses
     first = yield from accesses.visits(visits, TLB_LAPS)
-    second = yield from accesses.visits(visits, TLB_LAPS, repetition=1)
-    evidence = zip(accesses.evidence[: len(visits)], accesses.evidence[len(visits) :], strict=True)
+    second = yield from again.visits(visits, TLB_LAPS, repetition=1)
+    evidence = zip(accesses.evidence[: len(visits)], again.evidence[-len(visits) :], strict=True)
     sequences = []
     for pages, *runs, digests in zip(visits, first, second, evidence, strict=True):
-        observed = [model.classify(penalties.ravel()) for penalties in runs]
-        levels, resampled = model.predict(np.tile(pages * page, WARMUP + TLB_LAPS))
+        observed = [np.maximum(model.classify(penalties.ravel()), np.int8(number)) for penalties in runs]
+        predicted = model.predict(np.tile(pages * page, WARMUP + TLB_LAPS))
+        levels, resampled = (np.maximum(each, np.int8(number)) for each in predicted)
         timed, offsets = slice(WARMUP * pages.size, None), np.tile(pages * page, TLB_LAPS)
         counted = np.ones(offsets.size, dtype=bool)
         sequences.append(CheckedSequence(offsets, counted, levels[timed], resampled[timed], observed, digests))

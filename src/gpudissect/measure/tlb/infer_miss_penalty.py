@@ -59,6 +59,7 @@ class TlbLevel:
     page_size: int  # bytes that one entry covers
     entries: int  # consecutive pages that all stay resident, without those that the level before holds
     evidence: tuple[str, ...]  # digests of the workloads
+    address: int | None = None  # of page 0; None if not stated, as in recordings of early versions
 
 
 def next_miss_penalty(chains: Sequence[Penalties], last: MissPenalty | None, noise: float) -> MissPenalty | None:

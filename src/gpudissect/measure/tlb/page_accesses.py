@@ -24,6 +24,7 @@ PROBE_PAGES = 2  # of the chase that fixes the SM
 MAX_BASE_LINES = 512  # lines per chase that measures lines without misses
 MAX_RESERVED_BYTES = 64 << 20  # of memory left unused: a device may round allocations up
 BASE_LAPS = 9
+MAX_NUMBER = 1 << 24  # of pages
 NOISE_QUANTILE, NOISE_FACTOR = 0.9, 2.0  # of the differences between two measurements of the same lines
 WARMUP = 2
 DISTURBED_WARMUP, DISTURBED_ACCESSES = 256, 1 << 16  # laps, accesses at most, beside other processes: evict their pages
@@ -45,10 +46,13 @@ class _NewBase(NamedTuple):
 
 
 class PageAccesses:
-    """Accesses to pages `spacing` bytes apart, each with one line; a new `repetition` measures everything again."""
+    """Accesses to pages `spacing` bytes apart, each with one line; another `placement` chooses other lines.
 
-    def __init__(self, spacing: int, bench: Bench, repetition: int = 0) -> None:
-        self.spacing, self.bench, self.repetition = spacing, bench, repetition
+    A new `repetition` measures everything again.
+    """
+
+    def __init__(self, spacing: int, bench: Bench, repetition: int = 0, placement: int = 0) -> None:
+        self.spacing, self.bench, self.repetition, self.placement = spacing, bench, repetition, placement
         self.evidence: list[str] = []
         self.resident: list[Penalties] = []  # of chains that fit
         self._base_cycles: dict[int, float] = {}  # of each page's line when its translation hits
@@ -56,6 +60,7 @@ class PageAccesses:
         self._differences: list[float] = []
         self._shuffles = count(1)
         self._sm: int | None = None
+        self.address: int | None = None  # of page 0, once anything was measured; None if the device does not state it
         self._is_disturbed = False
 
     def penalties(self, chains: Sequence[Pages], laps: int = LAPS) -> Ask[list[Penalties]]:
@@ -155,6 +160,7 @@ class PageAccesses:
             last = memory_limit(self.bench) // self.spacing - 1
             (trace,) = yield [self._chase(self._offsets(np.unique([*new[:PROBE_PAGES], last])), LAPS)]
             self._sm, self._is_disturbed = trace.context.sm, OTHER_PROCESSES in trace.context.notes
+            self.address = trace.context.address
         rng = self.bench.rng("alone", self.spacing, len(self._base_cycles))
         parts = np.array_split(new, -(-new.size // MAX_BASE_LINES))
         orders = [np.concatenate([rng.permutation(part) for part in parts]) for _ in range(2)]
@@ -174,16 +180,26 @@ class PageAccesses:
         """Chases in which two lines of a chain alternate, word by word: no misses."""
         return [self._chase(_alternating(part)[0], BASE_LAPS) for offsets in chains for part in _parts(offsets)]
 
+    def numbers(self, pages: Pages) -> Pages:
+        """Virtual addresses of pages in units of their size. Requires `address`."""
+        assert self.address is not None
+        return (self.address + self._offsets(pages)) // self.spacing
+
     def _offsets(self, pages: Pages) -> NDArray[np.int64]:
         """Bytes of each page's line, at a pseudo-random position: else lines share few sets of the cache."""
         places = min(self.spacing, LINE_RANGE) // LINE_GRAIN
-        return pages * self.spacing + _hashed(pages) * places // 2**32 * LINE_GRAIN
+        return pages * self.spacing + _hashed(pages + self.placement * MAX_NUMBER) * places // 2**32 * LINE_GRAIN
 
     def _chase(self, offsets: NDArray[np.int64], laps: int, repetition: int = 0) -> Chase:
         order, repetition = Explicit(offsets), self.repetition + repetition
         warmup = max(WARMUP, min(DISTURBED_WARMUP, DISTURBED_ACCESSES // order.count)) if self._is_disturbed else WARMUP
         chase = partial(Chase, path=PATH, order=order, timing=Timing.EACH, warmup=warmup, laps=laps, alone=True)
         return chase(sm=self._sm, repetition=repetition)
+
+
+def random_visits(pages: int, rng: np.random.Generator) -> Pages:
+    """Every page once in random order, then all of them several times in random order: `VISITS` visits of each."""
+    return np.concatenate([rng.permutation(pages), rng.permutation(np.repeat(np.arange(pages), VISITS - 1))])
 
 
 def memory_limit(bench: Bench) -> int:

@@ -156,7 +156,8 @@ class _Search:
                 return slower
             miss = slower
         costs = yield from self.repeat_costs(self.overflow(entries, page), page, miss)
-        return TlbLevel(miss, costs, page, entries - costs.held, (*self.evidence, *costs.evidence))
+        evidence = *self.evidence, *costs.evidence
+        return TlbLevel(miss, costs, page, entries - costs.held, evidence, self.at(page).address)
 
     def in_order(self, entries: int, page: int, miss: MissPenalty) -> Ask[tuple[Penalties, MissPenalty | str]]:
         """Penalties of pages in order, and that of a miss among them, or why they do not miss a TLB.

@@ -17,16 +17,17 @@ from gpudissect.measure.cache.infer_policy import MIN_LEAD_NATS, UNKNOWN, Outcom
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL, EXACT
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.tlb.infer_miss_penalty import TlbLevel
-from gpudissect.measure.tlb.page_accesses import VISITS, WARMUP, PageAccesses, Pages
+from gpudissect.measure.tlb.page_accesses import VISITS, WARMUP, PageAccesses, Pages, random_visits
 from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
 from gpudissect.measure.tlb.plan_sets import TlbSets, tlb_sets_of
 from gpudissect.simulation.cache.check import check_policy
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
-from gpudissect.simulation.cache.models import CacheModel
+from gpudissect.simulation.cache.models import TranslationModel
 from gpudissect.vocabulary import TLBS
 
 ATTRIBUTE = "replacement_policy"
 SEQUENCES, MAX_ROUNDS, HELD_OUT = 4, 4, 3  # sequences per round, rounds, and sequences not used to choose
+MIN_VISITS = 2048  # of a lap over all sequences of a round, or of those not used to choose
 LAPS = 4
 MAX_MISREAD_RATIO = 6.0  # disagreement relative to the share of misread hits: misses are misread too
 MAX_SEQUENCE_MISREAD_RATIO = 3.0  # the same, of the worst sequence by which a policy was chosen
@@ -74,12 +75,12 @@ class _PolicySearch:
     def policy(self) -> Ask[Estimate]:
         """The policy by the likelihoods of the candidates, checked on sequences not used to choose among them."""
         best, score, rivals, misread = yield from self._ranking()
-        held_out = [self._sequence(len(self.sequences) + i) for i in range(HELD_OUT)]
+        held_out = self._new_sequences(HELD_OUT)
         first = yield from self._misses(held_out)
         second = yield from self._misses(held_out, repetition=1)
         predicted = [self._predicted(best, pages) for pages in held_out]
-        runs = [infer_policy.agreement(*pair) for run in (first, second) for pair in zip(predicted, run, strict=True)]
-        share = float(np.mean(runs))
+        pairs = [[*zip(predicted, run, strict=True)] for run in (first, second)]
+        share = float(np.mean([infer_policy.agreement(*pair) for run in pairs for pair in run]))
         evidence = tuple(self.accesses.evidence)
         estimate = partial(Estimate, element=self.element, attribute=ATTRIBUTE, method=METHOD, evidence=evidence)
         found, ambiguous = (partial(estimate, status=status) for status in (Status.FOUND, Status.AMBIGUOUS))
@@ -88,9 +89,14 @@ class _PolicySearch:
         if rivals:
             reason = f"{best} predicts {share:.1%} of the accesses, and so nearly do {', '.join(rivals)}"
             return ambiguous(reason=reason)
-        pairs = [zip(predicted, run, strict=True) for run in (first, second)]
         wrong = sum(infer_policy.count_common_errors(*each) for each in zip(*pairs, strict=True))
         max_wrong = infer_policy.max_repeated_errors(share, sum(each.size for each in predicted))
+        # The order of accesses delays some of them every time, but not those to other lines.
+        if wrong > max_wrong and self.level.address is not None:  # early recordings have no accesses to other lines
+            self.accesses = PageAccesses(self.level.page_size, self.bench, placement=1)
+            pairs[1] = [*zip(predicted, (yield from self._misses(held_out)), strict=True)]
+            wrong = sum(infer_policy.count_common_errors(*each) for each in zip(*pairs, strict=True))
+            evidence += tuple(self.accesses.evidence)
         if share < 1 - MAX_MISREAD_RATIO * misread or wrong > max_wrong:
             reason = f"predicts {share:.1%} of the accesses correctly and {wrong} wrongly in both runs"
             return ambiguous(reason=f"none of the deterministic policies tried: the closest, {best}, {reason}")
@@ -113,7 +119,7 @@ class _PolicySearch:
         kinds: list[PolicyKind] = [kind for kind in infer_policy.DETERMINISTIC if self._possible(kind)]
         predicted: dict[PolicyKind, list[Outcomes]] = {kind: [] for kind in kinds}
         for _ in range(MAX_ROUNDS):
-            batch = [self._sequence(len(self.sequences) + i) for i in range(SEQUENCES)]
+            batch = self._new_sequences(SEQUENCES)
             self.observed += yield from self._misses(batch)
             self.sequences += batch
             for kind in kinds:
@@ -156,11 +162,16 @@ class _PolicySearch:
         page, index = self.level.page_size, Index(IndexKind.TABLE, table=self.sets.set_of)
         return Cache(self.sets.ways, page, page, index, Policy(kind))
 
-    def _sequence(self, number: int) -> Pages:
-        """Every page once, then each several times in random order; one page more than fits."""
-        pages = np.arange(min(self.level.entries + 1, len(self.sets.set_of)))
-        rng = self.bench.rng("visits of pages", self.element, number)
-        return np.concatenate([rng.permutation(pages), rng.permutation(np.repeat(pages, VISITS - 1))])
+    def _new_sequences(self, most: int) -> list[Pages]:
+        """Visits of one page more than fits; of all pages of a TLB whose sets were found from pages that overflow all.
+
+        There are `most` sequences, or as many as have `MIN_VISITS`.
+        """
+        few = self.sets.index is None
+        pages = min(self.level.entries + 1, len(self.sets.set_of)) if few else len(self.sets.set_of)
+        first, count = len(self.sequences), min(most, max(1, MIN_VISITS // (pages * VISITS)))
+        rngs = [self.bench.rng("visits of pages", self.element, first + number) for number in range(count)]
+        return [random_visits(pages, rng) for rng in rngs]
 
     def _misses(self, sequences: list[Pages], repetition: int = 0) -> Ask[list[Outcomes]]:
         """Which of the timed visits missed."""
@@ -169,11 +180,9 @@ class _PolicySearch:
 
     def _predicted(self, kind: PolicyKind, pages: Pages) -> Outcomes:
         """Misses of the timed laps; those before them evict what other accesses left in the TLB."""
-        offsets = np.tile(pages, WARMUP + LAPS) * self.level.page_size
-        missed = np.ones(offsets.size, dtype=np.int8)
-        for cache in (*self.before, self.cache(kind)):
-            missed[missed == 1] = CacheModel(cache).access_many(offsets[missed == 1])
-        return missed[WARMUP * pages.size :]
+        tlbs = *self.before, self.cache(kind)
+        levels = TranslationModel(tlbs).levels(np.tile(pages, WARMUP + LAPS) * self.level.page_size)
+        return np.asarray(levels[WARMUP * pages.size :] == len(tlbs), dtype=np.int8)
 
     def _possible(self, kind: PolicyKind) -> bool:
         try:

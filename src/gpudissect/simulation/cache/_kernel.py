@@ -200,6 +200,16 @@ def _look_up(arrays: Arrays, a: Int, offset: Int, moves: bool) -> bool:
 
 
 @called
+def _access_both(arrays: Arrays, a: Int, b: Int, offset: Int) -> bool:
+    """Access array `a` and the miss cache `b` beside it; whether one held the sector. Otherwise, both do now."""
+    in_a, in_b = _look_up(arrays, a, offset, False), _look_up(arrays, b, offset, False)
+    if in_a or in_b:
+        return True
+    _access(arrays, b, offset)
+    return _access(arrays, a, offset)
+
+
+@called
 def _receive_victim(arrays: Arrays, giver: Int, a: Int) -> None:
     """Fill array `a` with the sectors of the line that array `giver` evicted last, if any."""
     lost, sector = arrays.lost, arrays.shape[a, SECTOR]
@@ -262,7 +272,8 @@ def walk(
         arrays: the caches and TLBs, modified.
         steps: (n, 4): kind, array, for TLB the next step after a hit, else the level, and for FAR_PARTITION its
             number: accesses to lines whose home is another skip it; for others 1 + the array that receives the victims
-            of this one, or 0. VICTIM_CACHE and EXCLUSIVE_CACHE are not filled by misses; the latter loses what hits.
+            of this one, or 0; for TLB the array of its miss cache, or 0. VICTIM_CACHE and EXCLUSIVE_CACHE are
+            not filled by misses; the latter loses what hits.
         costs: (n + 1,), cycles added by a hit (CACHE, TLB) or by passing (PAGE_WALK); last, by memory.
         extras: (X_SIZE,): X_WINDOW, X_SWITCH: size in bytes (0: none) and penalty in cycles of the page window;
             X_FLOOR: minimum cycles of a hit after a miss in the first TLB; X_COLD: extra cycles of a page walk when
@@ -328,7 +339,11 @@ def walk(
                 if array == prefetch[P_ARRAY]:
                     prefetcher_missed = True
                 s += 1
-            elif _access(arrays, array, offset):
+            elif (
+                _access_both(arrays, array, steps[s, 3], offset)
+                if kind == TLB and steps[s, 3] > 0
+                else _access(arrays, array, offset)
+            ):
                 if arrays.shape[array, ROOM] > 0:  # a line that is used again may take the room of others
                     state[S_HITS] = 0
                 if kind != TLB:
@@ -380,16 +395,3 @@ def _fetch_ahead(arrays: Arrays, prefetch: I64, offset: Int) -> None:
     end = min(start + prefetch[P_REACH], prefetch[P_END])
     for ahead in range(start, end, sector):
         _access(arrays, a, ahead)
-
-
-@compiled
-def reset(arrays: Arrays) -> None:
-    """Empty every array, at a cost proportional to its content, not to its size."""
-    shape, tables, _, tags, marks, _, touched, filled, _, used, turns, _ = arrays
-    for a in range(shape.shape[0]):
-        for entry in range(filled[a]):
-            first, ways = place_of(shape, tables, a, np.int64(touched[shape[a, TOUCHED] + entry]))
-            for place in range(first, first + ways):
-                tags[place] = EMPTY
-                marks[place] = 0
-        filled[a] = used[a] = turns[a] = 0

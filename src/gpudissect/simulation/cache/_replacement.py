@@ -5,7 +5,7 @@ Sets of LRU, FIFO, LIP and BIP are lists whose last line is the next victim; oth
 
 import numpy as np
 
-from gpudissect.simulation.cache.compiled import I8, I32, I64, Arrays, called, inlined, uniform
+from gpudissect.simulation.cache.compiled import I8, I32, I64, Arrays, called, compiled, inlined, uniform
 
 Int = int | np.int64
 
@@ -203,3 +203,16 @@ def remove(arrays: Arrays, policy: Int, first: Int, ways: Int, way: Int) -> None
     tags[first + way] = REMOVED
     if tags[first] == EMPTY:
         tags[first] = REMOVED
+
+
+@compiled
+def reset(arrays: Arrays) -> None:
+    """Empty every array, at a cost proportional to its content, not to its size."""
+    shape, tables, _, tags, marks, _, touched, filled, _, used, turns, _ = arrays
+    for a in range(shape.shape[0]):
+        for entry in range(filled[a]):
+            first, ways = place_of(shape, tables, a, np.int64(touched[shape[a, TOUCHED] + entry]))
+            for place in range(first, first + ways):
+                tags[place] = EMPTY
+                marks[place] = 0
+        filled[a] = used[a] = turns[a] = 0

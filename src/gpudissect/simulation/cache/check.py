@@ -92,6 +92,8 @@ def check_hierarchy(hierarchy: Hierarchy) -> None:
     for level, tlb in enumerate(hierarchy.tlbs, start=1):
         if tlb.page & (tlb.page - 1):
             raise UsageError(f"TLB {level}: a page must be a power of two of bytes, got {tlb.page}")
+        if tlb.miss_cache < 0:
+            raise UsageError(f"TLB {level}: a miss cache has 0 or more entries, got {tlb.miss_cache}")
     for path, route in hierarchy.routes.items():
         for problem in _route_problems(path, route, hierarchy):
             raise UsageError(problem)

@@ -173,17 +173,28 @@ class Cache:
 
 @dataclass(frozen=True)
 class Tlb:
-    """One TLB level: a cache of pages. `penalty` (cycles) is added when it misses and the next level hits."""
+    """One TLB level: a cache of pages. `penalty` (cycles) is added when it misses and the next level hits.
+
+    Beside it may be a miss cache (Jouppi 1990, "Improving direct-mapped cache performance by the addition of a small
+    fully-associative cache and prefetch buffers", section 3.1): fully associative and LRU. Both are searched, and a hit
+    is a use of the page in each that holds it. A page that misses in both is filled into both. (Observed: beside the
+    second TLB of H200s, with 16 entries.)
+    """
 
     ways: tuple[int, ...]
     page: int
     index: Index
     policy: Policy
     penalty: float
+    miss_cache: int = 0  # its entries; 0: there is none
 
     def as_cache(self) -> Cache:
         """The same as a cache whose lines are pages."""
         return Cache(self.ways, self.page, self.page, self.index, self.policy)
+
+    def beside(self) -> Cache:
+        """The miss cache as a cache of pages; with one entry if there is none."""
+        return Cache((max(1, self.miss_cache),), self.page, self.page, Index(IndexKind.MODULO), Policy(PolicyKind.LRU))
 
 
 @dataclass(frozen=True)

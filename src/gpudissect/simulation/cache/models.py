@@ -3,11 +3,11 @@
 An access to a hierarchy, in this order:
 
 1. It accesses the caches of its route, nearest first, until one hits; every cache that misses fetches the sector.
-2. At position `Route.translated_from` it first accesses the TLBs, in order, until one hits; every TLB that misses
-   fetches the page. A hit in the first adds nothing, a hit in TLB i > 0 adds the penalty of TLB i - 1 alone, a miss in
-   all adds `tlb_walk_penalty` alone (`tlb_cold_walk_penalty` if memory then serves the access). A position equal to the
-   number of caches means before memory; a larger one, or a route that ends before memory, means never. After a miss in
-   the first TLB, the access costs at least the latency of `Route.tlbs_at` before penalties.
+2. At position `Route.translated_from` it first accesses the TLBs, each with its miss cache, in order, until one hits;
+   every TLB that misses fetches the page. A hit in the first adds nothing, a hit in TLB i > 0 adds the penalty of TLB
+   i - 1 alone, a miss in all adds `tlb_walk_penalty` alone (`tlb_cold_walk_penalty` if memory then serves the access).
+   A position equal to the number of caches means before memory; a larger one, or a route that ends before memory, means
+   never. After a miss in the first TLB, the access costs at least the latency of `Route.tlbs_at` before penalties.
 3. The page window matters only after a miss in every TLB (MC16 s5.2: the switch of page tables is part of a page walk).
    Windows are aligned blocks of `PageWindow.size` bytes; the one around offset 0 is active at first.
 4. A miss in the prefetching cache is cold if it is above every earlier miss of that cache. `Prefetch.run` cold misses
@@ -28,7 +28,7 @@ with several copies a warp uses number ``warp mod copies`` (MT22 s4.6). The TLBs
 The first model ever compiles for some seconds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gpudissect.errors import UnsupportedWorkload, UsageError
 from gpudissect.simulation.cache.check import check_hierarchy
-from gpudissect.simulation.cache.geometry import Cache, Distance, Fill, Hierarchy, Route, Scope
+from gpudissect.simulation.cache.geometry import Cache, Distance, Fill, Hierarchy, Route, Scope, Tlb
 from gpudissect.simulation.cache.index import set_numbers
 from gpudissect.workload import Path
 
@@ -76,7 +76,7 @@ class HierarchyModel:
     """
 
     def __init__(self, hierarchy: Hierarchy, seed: int = 0, sms: int = 1) -> None:
-        from gpudissect.simulation.cache import _kernel, _pack
+        from gpudissect.simulation.cache import _kernel, _pack, _replacement
         from gpudissect.simulation.cache.compiled import with_first
 
         check_hierarchy(hierarchy)
@@ -84,6 +84,11 @@ class HierarchyModel:
         self._numbers = {(name, 0, 0): number for number, name in enumerate(hierarchy.caches)}
         self._first_tlb = len(self._numbers)
         arrays = [*hierarchy.caches.values(), *(tlb.as_cache() for tlb in hierarchy.tlbs)]
+        self._miss_caches = [0] * len(hierarchy.tlbs)  # of each TLB, the number of the array; 0 for none
+        for level, tlb in enumerate(hierarchy.tlbs):
+            if tlb.miss_cache:
+                self._miss_caches[level] = len(arrays)
+                arrays.append(tlb.beside())
         for sm in range(sms):
             for name, cache in hierarchy.caches.items():
                 for copy in range(self._partitions(name) or cache.copies):
@@ -97,7 +102,7 @@ class HierarchyModel:
         self._views = {view: len(arrays) + number for number, view in enumerate(views)}
         self._arrays = _pack.pack(arrays, views)
         self._programs: dict[tuple[Path, Actor], tuple[Program, Callable[..., Any]]] = {}
-        self._reset_arrays = with_first(_kernel.reset, self._arrays)
+        self._reset_arrays = with_first(_replacement.reset, self._arrays)
         self._end = NOWHERE
         banks = hierarchy.rows.banks if hierarchy.rows is not None else 0
         self._state = np.zeros(_kernel.S_SIZE + banks, dtype=np.int64)
@@ -210,7 +215,7 @@ class HierarchyModel:
         def translate() -> None:
             after = len(steps) + len(self.hierarchy.tlbs) + 1
             for number in range(len(self.hierarchy.tlbs)):
-                steps.append((kernel.TLB, self._first_tlb + number, after, 0))
+                steps.append((kernel.TLB, self._first_tlb + number, after, self._miss_caches[number]))
                 costs.append(self.hierarchy.tlbs[number - 1].penalty if number else 0.0)
             steps.append((kernel.PAGE_WALK, -1, after, 0))
             costs.append(self.hierarchy.tlb_walk_penalty)
@@ -281,3 +286,28 @@ class CacheModel:
     def reset(self, seed: int = 0) -> None:
         """Empty the cache and restart the random policies from `seed`."""
         self._model.reset(seed)
+
+
+class TranslationModel:
+    """TLBs as caches of pages in the order of their look-ups, empty at first, the last with a miss cache beside it."""
+
+    def __init__(self, caches: Sequence[Cache], miss_cache: int = 0) -> None:
+        sizes = [0] * (len(caches) - 1) + [miss_cache]
+        tlbs = [
+            Tlb(cache.ways, cache.line, cache.index, cache.policy, number, size)
+            for number, (cache, size) in enumerate(zip(caches, sizes, strict=True), start=1)
+        ]
+        routes = {Path.GLOBAL: Route((), (), 0.0)}  # their penalties are 1, 2, ...
+        self._model = HierarchyModel(Hierarchy({}, routes, tuple(tlbs), tlb_walk_penalty=len(tlbs)))
+
+    def reset(self) -> None:
+        """Empty the TLBs."""
+        self._model.reset()
+
+    def levels(self, offsets: ArrayLike) -> NDArray[np.int8]:
+        """Access byte addresses, shape (n,), one after the other; returns how many TLBs miss for each."""
+        addresses = np.array(offsets, dtype=np.int64)
+        penalties = np.empty(addresses.size)
+        if addresses.size:
+            self._model.walk(Path.GLOBAL, addresses, 0, np.empty(addresses.size, dtype=np.int8), penalties)
+        return penalties.astype(np.int8)

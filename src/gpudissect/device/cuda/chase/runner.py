@@ -338,6 +338,7 @@ def _build_trace(
         device=device,
         clock_hz=clock_rate(reports["cycles"], reports["ns"]),
         sm=sms[0] if len(sms) == 1 else None,
+        address=origin if TRAITS[chase.path].absolute and len(launch.chases) == 1 else None,
         notes={**notes, **_notes(launch, windows, reports)},
     )
     return Trace(digest(chase), _arrays(chase, records, origin), context).completed(chase)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudissect.measure.infer_latency import Latency
-from gpudissect.measure.links.infer_caching import OTHER_L2, OWN_L1, OWN_L2, Repeated, holding_caches
+from gpudissect.measure.links.plan_caching import OTHER_L2, OWN_L1, OWN_L2, Repeated, holding_caches
 
 flags = st.booleans()
 
