@@ -46,20 +46,19 @@ MAX_PRINTED = 20  # differences
 def chases_to_round(folder: Path) -> set[str]:
     """Digests of the chases of `EXPERIMENTS` that are no evidence of a finding; replays the recording."""
     users: dict[str, set[str]] = defaultdict(set)
-    collect = Drive._collect
+    submit = Drive._submit
 
-    def observed(drive: Drive) -> None:
-        running = drive.running[0]
+    def observed(drive: Drive, running: Any) -> None:
         for workload in running.batch:
             costs = isinstance(workload, Chase) and workload.repetition > 0  # of misses, in cycles
             users[digest(workload)].add("costs" if costs else running.experiment.name)
-        collect(drive)
+        submit(drive, running)
 
-    Drive._collect = observed  # type: ignore[method-assign]
+    Drive._submit = observed  # type: ignore[method-assign]
     try:
         result = gpudissect.discover(f"rec:{folder}")
     finally:
-        Drive._collect = collect  # type: ignore[method-assign]
+        Drive._submit = submit  # type: ignore[method-assign]
     evidence = {name for finding in result.findings for name in finding.evidence}
     return {name for name, experiments in users.items() if experiments <= EXPERIMENTS} - evidence
 

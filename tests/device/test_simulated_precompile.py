@@ -13,7 +13,8 @@ from gpudissect.simulation.cache import compiled
 
 
 @pytest.mark.parametrize(
-    ("code", "stored"), [(precompile.SMS, {"_engine.simulate"}), (precompile.CACHES, {"_kernel.walk", "_replacement.reset"})]
+    ("code", "stored"),
+    [(precompile.SMS, {"_engine.simulate"}), (precompile.CACHES, {"_kernel.walk", "_replacement.reset"})],
 )
 def test_a_process_stores_its_loops(tmp_path, code, stored):
     folder = tmp_path / "cache"

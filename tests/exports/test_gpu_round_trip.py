@@ -29,7 +29,7 @@ NOT_IN_A_FILE = {("shared", "conflict_latency"), ("l1", "write_rate"), *PATHS}
 NOT_SIMULATED = {
     *("l2_fetch_limit", "persisting_l2_size", "default_shared_per_block", "reserved_shared_per_block", "cores"),
     *("registers_per_sm", "registers_per_block", "blocks_per_grid_x", "global_l1", "local_l1"),
-    *("cooperative_launch", "concurrent_kernels"),
+    *("cooperative_launch", "concurrent_kernels", "pcie_generation", "pcie_lanes"),
 }
 """Facts of a driver that a GPU file does not have."""
 

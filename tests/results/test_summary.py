@@ -27,7 +27,7 @@ def summary(h200):
 
 def test_every_level_has_one_row_and_views_of_the_l1_have_none(summary):
     names = [level.element for level in summary.levels]
-    assert names == ["l1", "shared", "constant_l1", "constant_l15", "icache_l0", "icache_l1", "l2", "dram"]
+    assert names == ["l1", "shared", "constant_l1", "constant_l15", "icache_l0", "icache_l1", "l2", "dram", "host"]
 
 
 def test_values_are_those_of_the_findings(h200, summary):

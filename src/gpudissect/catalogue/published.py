@@ -22,7 +22,7 @@ Entries = Iterator[tuple[str, str, "Sourced[Any] | None"]]
 """Element, attribute and number."""
 CACHE_ATTRIBUTES = ("capacity", "line_size", "fetch_granularity", "sets", "count_per_sm")
 SHARED_ATTRIBUTES = ("capacity", "banks", "bank_width", "conflict_latency", "write_conflict")
-TLB_ATTRIBUTES = ("entries", "page_size", "sets")
+TLB_ATTRIBUTES = ("entries", "page_size", "sets", "miss_cache")
 
 
 @dataclass(frozen=True)

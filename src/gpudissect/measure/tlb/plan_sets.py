@@ -33,7 +33,8 @@ ATTRIBUTES = ("sets", "ways", "index_function")
 GROUPS = 64
 MAX_ENTRIES = 256  # of which sets are found by group tests
 BATCH = 8  # pages tried at once
-RANDOM_LAPS, PAGE_RATIO = 4, 2  # of random visits; pages visited in entries
+RANDOM_LAPS, PAGE_RATIO = 4, 2  # of random visits; pages visited, in entries
+MAX_REST_SHARE = 0.1
 MAX_PAGE_RATIO = 5  # last page tried, in entries
 SAMPLE = 16  # pages tried one by one where any group of them will do
 MAX_EVIDENCE = 256  # workloads named: the last, which decide
@@ -127,6 +128,10 @@ class _SetSearch:
     def linear_sets(self) -> Ask[TlbSets]:
         """Sets with a linear index, from random visits to more pages than fit."""
         count = min(self.pages, PAGE_RATIO * self.level.entries)
+        block = 1 << count.bit_length() - 1
+        rest = ((self.level.address or 0) // self.level.page_size + count) % block
+        if rest < MAX_REST_SHARE * count:  # so few pages in the next block would not show what its address bit does
+            count -= rest
         rngs = [self.bench.rng("visits for sets", self.level.page_size, lap) for lap in range(RANDOM_LAPS)]
         visits = [random_visits(count, rng) for rng in rngs]
         penalties = yield from self.accesses.visits(visits, laps=1)

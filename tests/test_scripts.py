@@ -1,0 +1,28 @@
+"""Scripts of this repository that use the inside of the package run to their end."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import gpudissect
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(script, *arguments):
+    command = [sys.executable, str(ROOT / script), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300)
+
+
+def test_a_survey_is_timed_in_both_processes():
+    ended = run("benchmarks/time_survey.py", "sim:gtx280", "--quick")
+    rows = dict(line.strip("| ").split(" | ") for line in ended.stdout.splitlines() if line.startswith("| "))
+    assert ended.returncode == 0, ended.stderr
+    assert float(rows["survey: plans"]) > 0 and float(rows["device: run"]) > 0
+
+
+def test_a_thinned_recording_replays_to_the_same_values(tmp_path):
+    result = gpudissect.discover("sim:gtx980", only=["l1", "tlb_l1"], quick=True, record=tmp_path / "recorded")
+    (tmp_path / "result.json").write_text(result.to_json())
+    ended = run("validation/thin_recording.py", tmp_path / "recorded", tmp_path / "result.json", tmp_path / "thin")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
