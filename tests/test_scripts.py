@@ -1,5 +1,8 @@
 """Scripts of this repository that use the inside of the package run to their end."""
 
+import gzip
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +25,9 @@ def test_a_survey_is_timed_in_both_processes():
 
 
 def test_a_thinned_recording_replays_to_the_same_values(tmp_path):
-    result = gpudissect.discover("sim:gtx980", only=["l1", "tlb_l1"], quick=True, record=tmp_path / "recorded")
-    (tmp_path / "result.json").write_text(result.to_json())
-    ended = run("validation/thin_recording.py", tmp_path / "recorded", tmp_path / "result.json", tmp_path / "thin")
+    recorded, file, thin = (tmp_path / name for name in ("recorded", "result.json", "thin"))
+    file.write_text(gpudissect.discover("sim:gtx980", only=["tlb_l2"], record=recorded).to_json())
+    ended = run("validation/thin_recording.py", recorded, file, thin, "--step", 4)
     assert ended.returncode == 0, ended.stdout + ended.stderr
+    header = json.loads(gzip.decompress((thin / "recording.jsonl.gz").read_bytes()).splitlines()[0])
+    assert int(re.match(r"cycles of (\d+) chases", header["rounded"])[1]) > 0

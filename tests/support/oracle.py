@@ -287,11 +287,13 @@ class OracleHierarchy:
         self.end = end
         self.caches = {name: OracleCache(c, seed + i) for i, (name, c) in enumerate(hierarchy.caches.items())}
         self.tlbs = [OracleCache(tlb.as_cache(), seed + len(self.caches) + i) for i, tlb in enumerate(hierarchy.tlbs)]
-        self.beside = [OracleCache(tlb.beside()) if tlb.miss_cache else None for tlb in hierarchy.tlbs]
+        self.miss_caches = [
+            OracleCache(tlb.miss_cache_as_cache()) if tlb.miss_cache else None for tlb in hierarchy.tlbs
+        ]
         self.far = []  # by home; the near partition, home 0, is among the caches
         if hierarchy.partition is not None:
             cache = hierarchy.caches[hierarchy.partition.cache]
-            first = seed + len(self.caches) + len(self.tlbs) + sum(each is not None for each in self.beside)
+            first = seed + len(self.caches) + len(self.tlbs) + sum(each is not None for each in self.miss_caches)
             self.far = [None, *(OracleCache(cache, first + i) for i in range(hierarchy.partition.count - 1))]
         self.window = 0
         self.cold_misses = []  # offsets, rising, since the last one that was not cold
@@ -355,8 +357,8 @@ class OracleHierarchy:
 
     def translate(self, address):
         """The TLB level that hit (None for none) and whether the window moved."""
-        for level, (tlb, beside) in enumerate(zip(self.tlbs, self.beside, strict=True)):
-            both = [tlb, *([beside] if beside else [])]
+        for level, (tlb, miss_cache) in enumerate(zip(self.tlbs, self.miss_caches, strict=True)):
+            both = [tlb, *([miss_cache] if miss_cache else [])]
             if any([each.look_up(address, None, False) for each in both]):
                 return level, False
             for each in both:

@@ -117,8 +117,10 @@ def _cache(table: CacheTable) -> geometry.Cache:
 
 def _tlb(table: TlbTable, alternative: bool) -> geometry.Tlb:
     penalty, lines = table.penalty.value if table.penalty else 0.0, table.alternative if alternative else None
-    beside = table.miss_cache.value if table.miss_cache else 0
-    return geometry.Tlb(page=table.page_size.value, penalty=penalty, miss_cache=beside, **_structure(lines or table))
+    miss_cache = table.miss_cache.value if table.miss_cache else 0
+    return geometry.Tlb(
+        page=table.page_size.value, penalty=penalty, miss_cache=miss_cache, **_structure(lines or table)
+    )
 
 
 def _structure(table: Lines) -> dict[str, Any]:

@@ -197,8 +197,9 @@ class Link(Record):
     @model_validator(mode="after")
     def _is_possible(self) -> Link:
         for name, each in self.values.items():
-            if isinstance(each.value, int | float) and each.value < 0:
-                raise ValueError(f"{name} is {each.value:g}, below 0")
+            numbers = [number for number in (each.value, each.low) if isinstance(number, int | float)]
+            if min(numbers, default=0) < 0:
+                raise ValueError(f"{name} is {min(numbers):g}, below 0")
             if each.low is not None and each.high is not None and each.low > each.high:
                 raise ValueError(f"the bracket of {name} begins at {each.low:g}, above its end, {each.high:g}")
         return self

@@ -244,7 +244,7 @@ class RecordedGpu(Device):
             if context.clock_hz is not None and not MIN_CLOCK_HZ <= context.clock_hz <= MAX_CLOCK_HZ:
                 raise RecordingError(f"recording {self._folder}: a clock of {context.clock_hz!r:.40} Hz")
             if context.address is not None and not 0 <= context.address <= MAX_FACT:
-                raise RecordingError(f"recording {self._folder}: address {context.address!r:.40}")
+                raise RecordingError(f"recording {self._folder}: a virtual address of {context.address!r:.40}")
             self._contexts.append(replace(context, notes=current_names(context.notes, WIRE_NOTES)))
         elif "error" in entry:
             kind = getattr(errors, current_name(str(entry["error"]), WIRE_CLASSES), None)

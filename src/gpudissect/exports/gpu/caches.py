@@ -243,8 +243,8 @@ def _tlb(readings: Readings, level: str) -> Entries | None:
     # Scattered pages were found to fit as well: an assumed TLB is one set.
     usual = count if count <= MAX_WAYS else usual_ways(count)
     lines, structure = geometry(readings, level, count, page["value"], usual)
-    beside = readings.entry(level, "miss_cache")
-    more = {"miss_cache": beside} if beside is not None and 1 <= beside["value"] <= MAX_WAYS else {}
+    miss_cache = readings.entry(level, "miss_cache")
+    more = {"miss_cache": miss_cache} if miss_cache is not None and 1 <= miss_cache["value"] <= MAX_WAYS else {}
     return {"entries": scaled_to(entries, lines, 1, readings), "page_size": page, **more} | structure
 
 

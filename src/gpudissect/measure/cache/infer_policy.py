@@ -68,17 +68,23 @@ def observe_cold(lines: Array, outcomes: Outcomes) -> Observation:
     return Observation(lines, np.where(first & (outcomes == UNKNOWN), MISS, outcomes).astype(np.int8))
 
 
+def is_possible(kind: PolicyKind, ways: Sequence[int]) -> bool:
+    """Whether a policy without parameters supports sets of so many ways."""
+    try:
+        check_policy(Policy(kind), ways)
+    except UsageError:
+        return False
+    return True
+
+
 @lru_cache(maxsize=256)
 def candidates(ways: int) -> tuple[PolicyKind, ...]:
     """Deterministic policies of sets with so many ways; of those equal on a long random sequence, the first."""
     lines = np.concatenate([np.arange(ways + 1), np.random.default_rng(ways).integers(0, ways + 1, CANDIDATE_ACCESSES)])
     different: dict[bytes, PolicyKind] = {}
     for kind in DETERMINISTIC:
-        try:
-            check_policy(Policy(kind), (ways,))
-        except UsageError:
-            continue
-        different.setdefault(predict(kind, ways, lines).tobytes(), kind)
+        if is_possible(kind, (ways,)):
+            different.setdefault(predict(kind, ways, lines).tobytes(), kind)
     return tuple(different.values())
 
 

@@ -235,41 +235,41 @@ def translation_plan(bench: Bench, known: Known) -> Plan:
     limit = min(memory_limit(bench), translated_bytes(known) or memory_limit(bench))
     elements = [tlb.element for tlb in tlbs]
     sequences: list[CheckedSequence] = []
-    refuted: list[Estimate] = []
+    refutations: list[Estimate] = []
     for number, tlb in enumerate(tlbs):
         level = known[tlb_of(tlb.element)]
         assert level is not None  # its model is made from it
         max_pages = min(len(tlb.cache.index.table), limit // level.page_size)
         policies = {element: tlb.cache.policy if element == tlb.element else None for element in elements}
-        for placement in range(2):
-            own = yield from _check_tlb(model, number, level, max_pages, bench, placement)
-            counts = infer_agreement.count_levels(TRANSLATION, elements, own, ())
-            wrong = refute_policies(own, counts, policies, TLB_METHOD) if isinstance(counts, PathCounts) else ()
-            if not wrong or level.address is None:  # early recordings have no accesses to other lines
+        for same_lines in (True, False):
+            checked = yield from _check_tlb(model, number, level, max_pages, bench, same_lines=same_lines)
+            counts = infer_agreement.count_levels(TRANSLATION, elements, checked, ())
+            found = refute_policies(checked, counts, policies, TLB_METHOD) if isinstance(counts, PathCounts) else ()
+            if not found or level.address is None:  # early recordings have no accesses to other lines
                 break
-        sequences += own
-        refuted += wrong
+        sequences += checked
+        refutations += found
     missing = [element for element in TLBS[len(tlbs) :] if known[tlb_of(element)] is not None]
     assumed = tuple(f"{element}: not simulated, its policy is not known" for element in missing)
     counts = infer_agreement.count_levels(TRANSLATION, elements, sequences, assumed)
-    return Outcome(tuple(refuted), counts)
+    return Outcome(tuple(refutations), counts)
 
 
 def _check_tlb(
-    model: PathModel, number: int, level: TlbLevel, max_pages: int, bench: Bench, placement: int
+    model: PathModel, number: int, level: TlbLevel, max_pages: int, bench: Bench, *, same_lines: bool
 ) -> Ask[list[CheckedSequence]]:
     """Random visits to about as many pages as one level has entries, each page several times, run twice.
 
-    A hit in a level before it counts as one in this level: the former has sequences of its own. The order of accesses
-    may delay some of them in every run. With `placement` 1, the second run is to other lines, which are not delayed
-    alike.
+    A hit in an earlier level counts as a hit in this one; earlier levels are checked by their own sequences. Some
+    accesses are delayed in every run of the same order. Unless `same_lines`, the second run is to other lines, which
+    are not delayed alike.
     """
     page = level.page_size
     counts = sorted({max(2, min(max_pages, round(share * level.entries))) for share in FOOTPRINTS})
     rngs = {count: bench.rng("unseen pages", number, count) for count in counts}
     visits = [rng.permutation(np.repeat(np.arange(count), PAGE_VISITS)) for count, rng in rngs.items()]
     accesses = PageAccesses(page, bench)
-    again = PageAccesses(page, bench, placement=placement) if placement else accesses
+    again = accesses if same_lines else accesses.to_other_lines()
     first = yield from accesses.visits(visits, TLB_LAPS)
     second = yield from again.visits(visits, TLB_LAPS, repetition=1)
     evidence = zip(accesses.evidence[: len(visits)], again.evidence[-len(visits) :], strict=True)

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.errors import UsageError
-from gpudissect.measure.cache.infer_policy import DETERMINISTIC, MISS, Outcomes, agreement
+from gpudissect.measure.cache.infer_policy import DETERMINISTIC, MISS, Outcomes, agreement, is_possible
 from gpudissect.measure.cache.infer_structure import rows_from
-from gpudissect.simulation.cache.check import check_policy
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
 from gpudissect.simulation.cache.index import reduced
 from gpudissect.simulation.cache.models import CacheModel
@@ -25,11 +23,11 @@ from gpudissect.trace import Array
 
 MAX_VISITS = 1 << 15  # that are examined
 CHUNK_VISITS = 64  # examined at a time
-VISITS_PER_BIN = 256  # after about as many misses, which have the same expected share of misses
+VISITS_PER_BIN = 256  # a bin has similar numbers of misses since the last visit
 MIN_SCORE = 6.0  # standard deviations; of 8,192 random scores, the largest is about 4
 MIN_PAIRS_SHARE = 0.01  # relative to the XOR with most pairs; fewer decide nothing
 MIN_MISSES = 256
-WAY_RATIO = 1.3  # of the ways tried to those that the entries suggest, at most
+MAX_WAY_RATIO = 1.3  # ways tried, relative to entries / sets
 MIN_AGREEMENT = 0.97  # of a policy with a lap; a wrong number of sets or ways predicts less
 NORMAL_MAD = 0.6745  # median absolute deviation of a normal distribution, in standard deviations
 Lap = tuple[Array, Outcomes]
@@ -41,13 +39,15 @@ class LinearSets:
     """Sets of pages under a linear index.
 
     Attributes:
-        rows: of the index, over those low bits of page numbers above which these have at most two values.
+        rows: rows of the index, over the low bits of page numbers.
+        bits: number of these bits; those above do not vary, or only together with the last of them.
         set_of: the set of each page, shape (pages,).
-        is_unique: whether no other rows group the pages alike; some do if bits of their numbers change only together.
+        is_unique: False if some bits of the index vary only together with others, so that other rows group pages alike.
 
     """
 
     rows: tuple[int, ...]
+    bits: int
     set_of: Array
     is_unique: bool
 
@@ -55,18 +55,19 @@ class LinearSets:
 def infer_linear_sets(laps: Sequence[Lap], numbers: Array) -> LinearSets | str:
     """The sets of pages, or why none were found; `numbers` are addresses in units of the page size, rising."""
     pages, low = numbers.size, int(numbers[-1] - numbers[0]).bit_length()
-    numbers, bits = _short_numbers(numbers, low)
+    short, bits = _short_numbers(numbers, low)
     visited, misses = sum(missed.size for _, missed in laps), sum(int(missed.sum()) for _, missed in laps)
     if min(misses, visited - misses) < MIN_MISSES:
         return f"of {visited} visits of {pages} pages in random order, {misses} missed"
-    rows = _rows(*count_conflicts([(numbers[visits], missed) for visits, missed in laps], 1 << bits))
+    rows = _rows(*_count_conflicts([(short[visits], missed) for visits, missed in laps], 1 << bits))
     if len(rows) == bits:
-        return f"of {pages} pages, no two conflict more than others whenever the XOR of their numbers is the same"
-    varying = tuple(row for row in rows if np.ptp(_sets((row,), numbers)))
-    tested = reduced(row & (1 << low) - 1 for row in varying)
-    if len(tested) < len(varying):
-        return f"whether pages on both sides of a multiple of {1 << low} pages share sets is unclear"
-    return LinearSets(tested, _sets(varying, numbers), is_unique=len(varying) == len(rows))
+        return f"among {pages} pages, no XOR of page numbers conflicts more than the others"
+    varying = tuple(row for row in rows if np.ptp(_sets((row,), short)))
+    carry = int(numbers[0] ^ numbers[-1]) >> low
+    if len(reduced(row & ((1 << low) - 1) for row in varying)) < len(varying):
+        return f"it is unclear whether pages below and above a multiple of {1 << low} pages share sets"
+    is_unique = len(varying) == len(rows) and (carry <= 1 or not any(row >> low for row in varying))
+    return LinearSets(reduced(varying), bits, _sets(varying, short), is_unique)
 
 
 def fit_ways(sets: LinearSets, laps: Sequence[Lap], entries: int) -> int | str:
@@ -75,22 +76,18 @@ def fit_ways(sets: LinearSets, laps: Sequence[Lap], entries: int) -> int | str:
     They are chosen, with a policy, by the first lap, and must predict the last one.
     """
     count = 1 << len(sets.rows)
-    most = int(np.ceil(WAY_RATIO * entries / count))
-    tried = [(ways, kind) for ways in range(max(1, most // 2), most + 1) for kind in DETERMINISTIC]
-    caches = [_cache(sets, count, *each) for each in tried if _is_possible(*each)]
+    max_ways = int(np.ceil(MAX_WAY_RATIO * entries / count))
+    caches = [
+        _cache(sets, count, ways, kind)
+        for ways in range(max(1, max_ways // 2), max_ways + 1)
+        for kind in DETERMINISTIC
+        if is_possible(kind, (ways,))
+    ]
     best = max(caches, key=lambda cache: agreement(_predicted(cache, laps[0][0]), laps[0][1]))
     share = agreement(_predicted(best, laps[-1][0]), laps[-1][1])
     if share < MIN_AGREEMENT:
-        return f"{count} sets of {best.ways[0]} ways predict {share:.1%} of the visits"
+        return f"{count} sets of {best.ways[0]} ways predict {share:.1%} of the visits, fewer than {MIN_AGREEMENT:.0%}"
     return best.ways[0]
-
-
-def _is_possible(ways: int, kind: PolicyKind) -> bool:
-    try:
-        check_policy(Policy(kind), (ways,))
-    except UsageError:
-        return False
-    return True
 
 
 def _cache(sets: LinearSets, count: int, ways: int, kind: PolicyKind) -> Cache:
@@ -124,7 +121,7 @@ def _rows(excess: NDArray[np.float64], pairs: NDArray[np.float64]) -> tuple[int,
     return rows
 
 
-def count_conflicts(laps: Sequence[Lap], end: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _count_conflicts(laps: Sequence[Lap], end: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """By XOR below `end`: misses of a page after the other missed, beyond those expected; number of such visits."""
     sums, pairs = np.zeros(end), np.zeros(end)
     step = -(-sum(visits.size for visits, _ in laps) // MAX_VISITS)
@@ -145,7 +142,7 @@ def count_conflicts(laps: Sequence[Lap], end: int) -> tuple[NDArray[np.float64],
 def _short_numbers(numbers: Array, low: int) -> tuple[Array, int]:
     """Numbers with at most two values above the `low` bits, and their bits: one more bit stands for those above."""
     high = numbers >> low != numbers[0] >> low
-    return numbers & (1 << low) - 1 | high.astype(np.int64) << low, low + int(high[-1])
+    return (numbers & ((1 << low) - 1)) | (high.astype(np.int64) << low), low + int(high[-1])
 
 
 def _sets(rows: Sequence[int], numbers: Array) -> Array:
@@ -160,8 +157,9 @@ def _last_visits(visits: Array) -> Array:
     """Position of the visit before each one to the same page; negative in the lap before."""
     order = np.argsort(visits, kind="stable")
     is_first = np.append(True, visits[order][1:] != visits[order][:-1])
-    last = np.roll(order, 1)
-    last[is_first] = order[np.roll(is_first, -1)] - visits.size
+    is_last = np.append(is_first[1:], True)
+    last = np.append(0, order[:-1])
+    last[is_first] = order[is_last] - visits.size
     positions = np.empty_like(order)
     positions[order] = last
     return positions

@@ -24,7 +24,7 @@ PROBE_PAGES = 2  # of the chase that fixes the SM
 MAX_BASE_LINES = 512  # lines per chase that measures lines without misses
 MAX_RESERVED_BYTES = 64 << 20  # of memory left unused: a device may round allocations up
 BASE_LAPS = 9
-MAX_NUMBER = 1 << 24  # of pages
+PLACEMENT_STRIDE = 1 << 24  # pages, more than there are: placements have different hashes
 NOISE_QUANTILE, NOISE_FACTOR = 0.9, 2.0  # of the differences between two measurements of the same lines
 WARMUP = 2
 DISTURBED_WARMUP, DISTURBED_ACCESSES = 256, 1 << 16  # laps, accesses at most, beside other processes: evict their pages
@@ -72,6 +72,17 @@ class PageAccesses:
         """Penalties of these pages in this order; each further visit of a page in a lap reads its next word."""
         offsets = [self._offsets(pages) + PATH.word * _earlier_visits(pages) for pages in sequences]
         return (yield from self._run(sequences, offsets, laps, repetition))
+
+    def misses(
+        self, sequences: Sequence[Pages], laps: int, threshold: float, repetition: int = 0
+    ) -> Ask[list[NDArray[np.int8]]]:
+        """Which visits are slower by `threshold` cycles: 1 for these, else 0, shape (laps x visits,) each."""
+        penalties = yield from self.visits(sequences, laps, repetition)
+        return [(each >= threshold).astype(np.int8).ravel() for each in penalties]
+
+    def to_other_lines(self) -> "PageAccesses":
+        """Accesses to other lines of the same pages."""
+        return PageAccesses(self.spacing, self.bench, self.repetition, self.placement + 1)
 
     def _run(
         self, orders: Sequence[Pages], offsets: Sequence[Pages], laps: int, repetition: int = 0
@@ -180,15 +191,14 @@ class PageAccesses:
         """Chases in which two lines of a chain alternate, word by word: no misses."""
         return [self._chase(_alternating(part)[0], BASE_LAPS) for offsets in chains for part in _parts(offsets)]
 
-    def numbers(self, pages: Pages) -> Pages:
-        """Virtual addresses of pages in units of their size. Requires `address`."""
-        assert self.address is not None
-        return (self.address + self._offsets(pages)) // self.spacing
+    def virtual_page_numbers(self, pages: Pages, address: int) -> Pages:
+        """Virtual addresses of pages in units of their size, if that of page 0 is `address`."""
+        return (address + self._offsets(pages)) // self.spacing
 
     def _offsets(self, pages: Pages) -> NDArray[np.int64]:
         """Bytes of each page's line, at a pseudo-random position: else lines share few sets of the cache."""
         places = min(self.spacing, LINE_RANGE) // LINE_GRAIN
-        return pages * self.spacing + _hashed(pages + self.placement * MAX_NUMBER) * places // 2**32 * LINE_GRAIN
+        return pages * self.spacing + _hashed(pages + self.placement * PLACEMENT_STRIDE) * places // 2**32 * LINE_GRAIN
 
     def _chase(self, offsets: NDArray[np.int64], laps: int, repetition: int = 0) -> Chase:
         order, repetition = Explicit(offsets), self.repetition + repetition

@@ -10,7 +10,6 @@ from types import NoneType
 
 import numpy as np
 
-from gpudissect.errors import UsageError
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache import infer_policy
 from gpudissect.measure.cache.infer_policy import MIN_LEAD_NATS, UNKNOWN, Outcomes, is_random, log_likelihood
@@ -20,7 +19,6 @@ from gpudissect.measure.tlb.infer_miss_penalty import TlbLevel
 from gpudissect.measure.tlb.page_accesses import VISITS, WARMUP, PageAccesses, Pages, random_visits
 from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
 from gpudissect.measure.tlb.plan_sets import TlbSets, tlb_sets_of
-from gpudissect.simulation.cache.check import check_policy
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
 from gpudissect.simulation.cache.models import TranslationModel
 from gpudissect.vocabulary import TLBS
@@ -64,11 +62,13 @@ def tlb_policy_plan(element: str, bench: Bench, known: Known) -> Plan:
 
 
 class _PolicySearch:
-    """Visits in random order to one page more than fits."""
+    """Visits in random order to more pages than fit."""
 
     def __init__(self, element: str, level: TlbLevel, sets: TlbSets, before: tuple[Cache, ...], bench: Bench) -> None:
         self.element, self.level, self.sets, self.before, self.bench = element, level, sets, before, bench
         self.accesses = PageAccesses(level.page_size, bench)
+        self.evidence: list[str] = []  # of accesses before these
+        self.same: list[PolicyKind] = []  # candidates that predict the same of the sequences that choose one
         self.sequences: list[Pages] = []
         self.observed: list[Outcomes] = []
 
@@ -81,9 +81,7 @@ class _PolicySearch:
         predicted = [self._predicted(best, pages) for pages in held_out]
         pairs = [[*zip(predicted, run, strict=True)] for run in (first, second)]
         share = float(np.mean([infer_policy.agreement(*pair) for run in pairs for pair in run]))
-        evidence = tuple(self.accesses.evidence)
-        estimate = partial(Estimate, element=self.element, attribute=ATTRIBUTE, method=METHOD, evidence=evidence)
-        found, ambiguous = (partial(estimate, status=status) for status in (Status.FOUND, Status.AMBIGUOUS))
+        found, ambiguous = self._estimates()
         if share < WELL_PREDICTED and is_random(first, second, misread) and self._likely_random(score, misread):
             return found(value=PolicyKind.RANDOM.value, confidence=CONFLICTED, caveats=(RANDOM_MISSES, DISTURBED))
         if rivals:
@@ -91,17 +89,21 @@ class _PolicySearch:
             return ambiguous(reason=reason)
         wrong = sum(infer_policy.count_common_errors(*each) for each in zip(*pairs, strict=True))
         max_wrong = infer_policy.max_repeated_errors(share, sum(each.size for each in predicted))
-        # The order of accesses delays some of them every time, but not those to other lines.
+        # Some accesses are delayed in every run of the same chain; other lines of the same pages are not delayed alike.
         if wrong > max_wrong and self.level.address is not None:  # early recordings have no accesses to other lines
-            self.accesses = PageAccesses(self.level.page_size, self.bench, placement=1)
+            self.evidence, self.accesses = self.accesses.evidence, self.accesses.to_other_lines()
             pairs[1] = [*zip(predicted, (yield from self._misses(held_out)), strict=True)]
+            share = float(np.mean([infer_policy.agreement(*pair) for run in pairs for pair in run]))
             wrong = sum(infer_policy.count_common_errors(*each) for each in zip(*pairs, strict=True))
-            evidence += tuple(self.accesses.evidence)
+            max_wrong = infer_policy.max_repeated_errors(share, sum(each.size for each in predicted))
+            found, ambiguous = self._estimates()
         if share < 1 - MAX_MISREAD_RATIO * misread or wrong > max_wrong:
             reason = f"predicts {share:.1%} of the accesses correctly and {wrong} wrongly in both runs"
             return ambiguous(reason=f"none of the deterministic policies tried: the closest, {best}, {reason}")
         confidence = EXACT if share >= WELL_PREDICTED else BRACKETED
         caveats = [f"it predicts {share:.2%} of the accesses of sequences not used to choose it"]
+        if self.same:
+            caveats.append(f"the accesses that chose it do not distinguish it from {', '.join(self.same)}")
         chosen_by = [
             (self._predicted(best, pages), missed) for pages, missed in zip(self.sequences, self.observed, strict=True)
         ]
@@ -111,12 +113,20 @@ class _PolicySearch:
             caveats.append(f"it predicts {worst:.1%} of the accesses of one sequence")
         return found(value=best.value, confidence=confidence, caveats=tuple(caveats))
 
+    def _estimates(self) -> tuple[partial[Estimate], partial[Estimate]]:
+        """What makes an estimate with a value, and one that is ambiguous, from what was measured so far."""
+        evidence = *self.evidence, *self.accesses.evidence
+        estimate = partial(Estimate, element=self.element, attribute=ATTRIBUTE, method=METHOD, evidence=evidence)
+        return partial(estimate, status=Status.FOUND), partial(estimate, status=Status.AMBIGUOUS)
+
     def _ranking(self) -> Ask[tuple[PolicyKind, float, list[PolicyKind], float]]:
         """Visit until one candidate leads all that predict otherwise, or `MAX_ROUNDS` are over.
 
         Gives the likeliest, its log-likelihood (nats), its rivals, and the share of accesses that may be misread.
         """
-        kinds: list[PolicyKind] = [kind for kind in infer_policy.DETERMINISTIC if self._possible(kind)]
+        kinds: list[PolicyKind] = [
+            kind for kind in infer_policy.DETERMINISTIC if infer_policy.is_possible(kind, self.sets.ways)
+        ]
         predicted: dict[PolicyKind, list[Outcomes]] = {kind: [] for kind in kinds}
         for _ in range(MAX_ROUNDS):
             batch = self._new_sequences(SEQUENCES)
@@ -134,6 +144,8 @@ class _PolicySearch:
             rivals = [kind for kind in close if not all(map(np.array_equal, predicted[kind], predicted[best]))]
             if not rivals:
                 break
+        different = infer_policy.candidates(max(self.sets.ways))
+        self.same = [kind for kind in close if kind in different and kind not in (best, *rivals)]
         return best, scores[best], rivals, misread
 
     def _likely_random(self, score: float, misread: float) -> bool:
@@ -162,34 +174,27 @@ class _PolicySearch:
         page, index = self.level.page_size, Index(IndexKind.TABLE, table=self.sets.set_of)
         return Cache(self.sets.ways, page, page, index, Policy(kind))
 
-    def _new_sequences(self, most: int) -> list[Pages]:
+    def _new_sequences(self, max_count: int) -> list[Pages]:
         """Visits of one page more than fits; of all pages of a TLB whose sets were found from pages that overflow all.
 
-        There are `most` sequences, or as many as have `MIN_VISITS`.
+        There are `max_count` sequences, or as many as have `MIN_VISITS`.
         """
-        few = self.sets.index is None
-        pages = min(self.level.entries + 1, len(self.sets.set_of)) if few else len(self.sets.set_of)
-        first, count = len(self.sequences), min(most, max(1, MIN_VISITS // (pages * VISITS)))
+        pages = len(self.sets.set_of)
+        if self.sets.index is None:
+            pages = min(self.level.entries + 1, pages)
+        first, count = len(self.sequences), min(max_count, max(1, MIN_VISITS // (pages * VISITS)))
         rngs = [self.bench.rng("visits of pages", self.element, first + number) for number in range(count)]
         return [random_visits(pages, rng) for rng in rngs]
 
     def _misses(self, sequences: list[Pages], repetition: int = 0) -> Ask[list[Outcomes]]:
         """Which of the timed visits missed."""
-        penalties = yield from self.accesses.visits(sequences, LAPS, repetition)
-        return [(each >= self.level.miss.threshold).astype(np.int8).ravel() for each in penalties]
+        return (yield from self.accesses.misses(sequences, LAPS, self.level.miss.threshold, repetition))
 
     def _predicted(self, kind: PolicyKind, pages: Pages) -> Outcomes:
         """Misses of the timed laps; those before them evict what other accesses left in the TLB."""
         tlbs = *self.before, self.cache(kind)
         levels = TranslationModel(tlbs).levels(np.tile(pages, WARMUP + LAPS) * self.level.page_size)
         return np.asarray(levels[WARMUP * pages.size :] == len(tlbs), dtype=np.int8)
-
-    def _possible(self, kind: PolicyKind) -> bool:
-        try:
-            check_policy(Policy(kind), self.sets.ways)
-        except UsageError:
-            return False
-        return True
 
 
 EXPERIMENTS = tuple(

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_structure import index_from_rows, linear_index
-from gpudissect.measure.infer_confidence import CONFLICTED, DOUBTFUL, EXACT
+from gpudissect.measure.infer_confidence import CONFLICTED, DOUBTFUL, EXACT, UNTRIED
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.measure.tlb.infer_linear_sets import LinearSets, fit_ways, infer_linear_sets
 from gpudissect.measure.tlb.infer_miss_penalty import TlbLevel, count_misses
@@ -33,14 +33,14 @@ ATTRIBUTES = ("sets", "ways", "index_function")
 GROUPS = 64
 MAX_ENTRIES = 256  # of which sets are found by group tests
 BATCH = 8  # pages tried at once
-RANDOM_LAPS, PAGE_RATIO = 4, 2  # of random visits; pages visited, in entries
-MAX_REST_SHARE = 0.1
+RANDOM_LAPS, PAGE_RATIO = 4, 2.25  # of random visits, the last to check the sets; pages visited, in entries
+MAX_REST_SHARE = 0.08  # of the pages, in the last block
 MAX_PAGE_RATIO = 5  # last page tried, in entries
 SAMPLE = 16  # pages tried one by one where any group of them will do
 MAX_EVIDENCE = 256  # workloads named: the last, which decide
 MAX_OVERFLOW_PAGES = 8  # pages beyond those that fit, over which misses per lap are counted
 METHOD = "group tests: pages without which the others fit"
-RANDOM_METHOD = "conflicts in random visits: XORs of page numbers whose misses make each other miss"
+RANDOM_METHOD = "random visits: XORs of page numbers at which pages evict each other"
 CONSECUTIVE_METHOD = "consecutive pages that fit"
 NO_ADDRESS = "the device does not state where its memory begins, on which the sets depend"
 
@@ -70,7 +70,10 @@ def tlb_sets_plan(element: str, bench: Bench, known: Known) -> Plan:
         return Outcome(without(Status.AMBIGUOUS, element, NO_ADDRESS, *ATTRIBUTES))
     search = _SetSearch(level, bench)
     try:
-        sets = yield from (search.all_sets() if level.entries <= MAX_ENTRIES else search.linear_sets())
+        if level.entries <= MAX_ENTRIES or level.address is None:
+            sets = yield from search.all_sets()
+        else:
+            sets = yield from search.linear_sets(level.address)
     except Undecided as undecided:
         unknown = without(Status.AMBIGUOUS, element, str(undecided), *ATTRIBUTES)
         return Outcome((*unknown, *_doubtful(element, level)))
@@ -78,7 +81,7 @@ def tlb_sets_plan(element: str, bench: Bench, known: Known) -> Plan:
 
 
 class _SetSearch:
-    """Finds conflicting pages among consecutive ones."""
+    """Finds the sets of a TLB."""
 
     def __init__(self, level: TlbLevel, bench: Bench) -> None:
         self.level, self.bench = level, bench
@@ -125,21 +128,15 @@ class _SetSearch:
         overflow = (yield from self._overflow(page - 1)) if len(set(ways)) > 1 else ()
         return TlbSets(ways, tuple(set_of[each] for each in range(page)), self.evidence, overflow)
 
-    def linear_sets(self) -> Ask[TlbSets]:
-        """Sets with a linear index, from random visits to more pages than fit."""
-        count = min(self.pages, PAGE_RATIO * self.level.entries)
-        block = 1 << count.bit_length() - 1
-        rest = ((self.level.address or 0) // self.level.page_size + count) % block
-        if rest < MAX_REST_SHARE * count:  # so few pages in the next block would not show what its address bit does
-            count -= rest
+    def linear_sets(self, address: int) -> Ask[TlbSets]:
+        """Sets with a linear index, from random visits to more pages than fit; page 0 is at `address`."""
+        max_count = min(self.pages, int(PAGE_RATIO * self.level.entries))
+        count = max_count - _few_of_last_block(address // self.level.page_size, max_count)
         rngs = [self.bench.rng("visits for sets", self.level.page_size, lap) for lap in range(RANDOM_LAPS)]
         visits = [random_visits(count, rng) for rng in rngs]
-        penalties = yield from self.accesses.visits(visits, laps=1)
-        laps = [
-            (pages, (each.ravel() >= self.level.miss.threshold).astype(np.int8))
-            for pages, each in zip(visits, penalties, strict=True)
-        ]
-        sets = infer_linear_sets(laps, self.accesses.numbers(np.arange(count)))
+        missed = yield from self.accesses.misses(visits, 1, self.level.miss.threshold)
+        laps = [*zip(visits, missed, strict=True)]
+        sets = infer_linear_sets(laps[:-1], self.accesses.virtual_page_numbers(np.arange(count), address))
         if isinstance(sets, str):
             raise Undecided(sets)
         if isinstance(ways := fit_ways(sets, laps, self.level.entries), str):
@@ -188,17 +185,23 @@ class _SetSearch:
         return (yield from self.accesses.stay_resident(chains, self.level.miss.threshold))
 
 
+def _few_of_last_block(first: int, count: int) -> int:
+    """Pages in the last of the aligned blocks from page `first` on, if too few to show what its address bit does."""
+    rest = (first + count) % (1 << (count.bit_length() - 1))
+    return rest if rest < MAX_REST_SHARE * count else 0
+
+
 def _estimates(element: str, sets: TlbSets, level: TlbLevel) -> tuple[Estimate, ...]:
     ways, count, total = tuple(sorted(sets.ways, reverse=True)), len(sets.ways), sum(sets.ways)
     held = held_pages(level)
-    method = METHOD if sets.index is None else RANDOM_METHOD
-    origin, reach = (CONFLICTED if held else EXACT, method, sets.evidence), total * level.page_size
+    confidence, method = (CONFLICTED if held else EXACT, METHOD) if sets.index is None else (UNTRIED, RANDOM_METHOD)
+    origin, reach = (confidence, method, sets.evidence), total * level.page_size
     equal = ways[0] if len(set(ways)) == 1 else None
     overflow = (*held, *_overflow_caveat(sets, level.entries))
     estimates = (
         found(element, "sets", count, count, count, *origin, overflow),
         found(element, "ways", equal or ways, equal, equal, *origin, overflow),
-        _index_estimate(element, sets, level.page_size, *origin[:2]),
+        _index_estimate(element, sets, level.page_size, confidence, method),
     )
     if total == level.entries:
         return estimates
@@ -237,10 +240,14 @@ def _overflow_caveat(sets: TlbSets, entries: int) -> tuple[str, ...]:
 
 
 def _index_estimate(element: str, sets: TlbSets, page_size: int, confidence: float, method: str) -> Estimate:
-    text, evidence = _index(sets, page_size), sets.evidence
+    text, evidence, caveats = _index(sets, page_size), sets.evidence, list[str]()
+    if sets.index is not None:
+        low = page_size.bit_length() - 1
+        caveats.append(f"over the measured pages, only address bits {low} to {low + sets.index.bits - 1} vary")
     if sets.index is None or sets.index.is_unique:
-        return found(element, "index_function", text, None, None, confidence, method, evidence)
-    reason = f"{text}, or with other high address bits: in these pages, some change only together"
+        return found(element, "index_function", text, None, None, confidence, method, evidence, tuple(caveats))
+    together = "some of them change only together over the measured pages"
+    reason = f"{text}, but other combinations of high address bits are possible: {together}"
     return without(Status.AMBIGUOUS, element, reason, "index_function", method=method, evidence=evidence)[0]
 
 

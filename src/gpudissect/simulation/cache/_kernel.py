@@ -201,12 +201,12 @@ def _look_up(arrays: Arrays, a: Int, offset: Int, moves: bool) -> bool:
 
 @called
 def _access_both(arrays: Arrays, a: Int, b: Int, offset: Int) -> bool:
-    """Access array `a` and the miss cache `b` beside it; whether one held the sector. Otherwise, both do now."""
+    """Use the sector in array `a` and in its miss cache `b`; returns whether one held it. If not, both are filled."""
     in_a, in_b = _look_up(arrays, a, offset, False), _look_up(arrays, b, offset, False)
-    if in_a or in_b:
-        return True
-    _access(arrays, b, offset)
-    return _access(arrays, a, offset)
+    if not (in_a or in_b):
+        _access(arrays, b, offset)
+        _access(arrays, a, offset)
+    return in_a or in_b
 
 
 @called
@@ -272,7 +272,7 @@ def walk(
         arrays: the caches and TLBs, modified.
         steps: (n, 4): kind, array, for TLB the next step after a hit, else the level, and for FAR_PARTITION its
             number: accesses to lines whose home is another skip it; for others 1 + the array that receives the victims
-            of this one, or 0; for TLB the array of its miss cache, or 0. VICTIM_CACHE and EXCLUSIVE_CACHE are
+            of this one, or 0; for TLB 1 + the array of its miss cache, or 0. VICTIM_CACHE and EXCLUSIVE_CACHE are
             not filled by misses; the latter loses what hits.
         costs: (n + 1,), cycles added by a hit (CACHE, TLB) or by passing (PAGE_WALK); last, by memory.
         extras: (X_SIZE,): X_WINDOW, X_SWITCH: size in bytes (0: none) and penalty in cycles of the page window;
@@ -340,7 +340,7 @@ def walk(
                     prefetcher_missed = True
                 s += 1
             elif (
-                _access_both(arrays, array, steps[s, 3], offset)
+                _access_both(arrays, array, steps[s, 3] - 1, offset)
                 if kind == TLB and steps[s, 3] > 0
                 else _access(arrays, array, offset)
             ):

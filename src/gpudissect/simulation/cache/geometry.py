@@ -192,9 +192,9 @@ class Tlb:
         """The same as a cache whose lines are pages."""
         return Cache(self.ways, self.page, self.page, self.index, self.policy)
 
-    def beside(self) -> Cache:
-        """The miss cache as a cache of pages; with one entry if there is none."""
-        return Cache((max(1, self.miss_cache),), self.page, self.page, Index(IndexKind.MODULO), Policy(PolicyKind.LRU))
+    def miss_cache_as_cache(self) -> Cache:
+        """The miss cache, if there is one, as a cache of pages."""
+        return Cache((self.miss_cache,), self.page, self.page, Index(IndexKind.MODULO), Policy(PolicyKind.LRU))
 
 
 @dataclass(frozen=True)

@@ -84,11 +84,11 @@ class HierarchyModel:
         self._numbers = {(name, 0, 0): number for number, name in enumerate(hierarchy.caches)}
         self._first_tlb = len(self._numbers)
         arrays = [*hierarchy.caches.values(), *(tlb.as_cache() for tlb in hierarchy.tlbs)]
-        self._miss_caches = [0] * len(hierarchy.tlbs)  # of each TLB, the number of the array; 0 for none
+        self._miss_caches = [0] * len(hierarchy.tlbs)  # of each TLB, 1 + the number of the array; 0 for none
         for level, tlb in enumerate(hierarchy.tlbs):
             if tlb.miss_cache:
-                self._miss_caches[level] = len(arrays)
-                arrays.append(tlb.beside())
+                self._miss_caches[level] = 1 + len(arrays)
+                arrays.append(tlb.miss_cache_as_cache())
         for sm in range(sms):
             for name, cache in hierarchy.caches.items():
                 for copy in range(self._partitions(name) or cache.copies):
@@ -293,11 +293,11 @@ class TranslationModel:
 
     def __init__(self, caches: Sequence[Cache], miss_cache: int = 0) -> None:
         sizes = [0] * (len(caches) - 1) + [miss_cache]
-        tlbs = [
+        tlbs = [  # their penalties are 1, 2, ..., so that of an access is the number of TLBs that missed
             Tlb(cache.ways, cache.line, cache.index, cache.policy, number, size)
             for number, (cache, size) in enumerate(zip(caches, sizes, strict=True), start=1)
         ]
-        routes = {Path.GLOBAL: Route((), (), 0.0)}  # their penalties are 1, 2, ...
+        routes = {Path.GLOBAL: Route((), (), 0.0)}
         self._model = HierarchyModel(Hierarchy({}, routes, tuple(tlbs), tlb_walk_penalty=len(tlbs)))
 
     def reset(self) -> None:
