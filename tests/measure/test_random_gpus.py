@@ -11,7 +11,6 @@ from gpudissect.measure.cache.infer_residency import Fit
 from gpudissect.measure.cache.residency_probe import ResidencyTest
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL
 from gpudissect.measure.infer_doubts import OTHERS_USED_IT
-from gpudissect.measure.tlb.plan_sets import probability_to_fit
 from gpudissect.survey.run import run_survey
 from gpudissect.workload import Explicit, Path
 from tests.support.driving import estimates, outcome
@@ -63,10 +62,10 @@ def test_pages_of_a_tlb_whose_sets_contradict_them_are_doubtful():
     assert found["tlb_l2", "page_size"].confidence == found["tlb_l2", "entries"].confidence == DOUBTFUL
 
 
-def test_a_policy_that_does_not_predict_every_sequence_is_doubtful():
-    """NRU with 215 entries: MRU predicts 99 % of most sequences and 96.6 % of one."""
+def test_a_policy_that_errs_alike_in_two_runs_is_ambiguous():
+    """NRU with 215 entries: MRU predicts 98.8 % of the accesses, and 21 wrongly in both runs."""
     found = estimates(random_gpu(2300468), ["policy.tlb_l2"], 2300468)["tlb_l2", "replacement_policy"]
-    assert (found.value, found.confidence) == ("mru", DOUBTFUL)
+    assert found.status is Status.AMBIGUOUS and "mru" in found.reason
 
 
 def test_misses_in_some_laps_only_need_lines_whose_room_depends_on_their_use():
@@ -101,12 +100,6 @@ def test_no_way_of_a_tlb_is_outside_its_fixed_order():
     """Seed 2300873: an entry that no access replaces is filled by the first one and lost to all others."""
     tlb = random_gpu(2300873).hierarchy.tlbs[0]
     assert max(tlb.ways) <= max(tlb.policy.order)
-
-
-def test_ways_of_one_measured_set_are_doubtful():
-    """A TLB of four sets, of which one has another way."""
-    found = estimates(random_gpu(1600201), ["sets.tlb_l2"], 1600201)
-    assert found["tlb_l2", "ways"].confidence == DOUBTFUL
 
 
 def test_lines_of_other_processes_take_no_way_from_the_sets_of_the_l2():
@@ -144,12 +137,6 @@ def test_a_capacity_that_unequal_sets_contradict_is_doubtful_if_the_line_is_not_
     found = estimates(random_gpu(1100275), ["sets.texture"], 1100275)
     assert found["texture", "line_size"].status is Status.AMBIGUOUS
     assert found["texture", "capacity"].confidence == DOUBTFUL
-
-
-def test_scattered_pages_do_not_fit_in_sets_of_one_way():
-    """The birthday problem: 23 days of 365 differ with a probability of 0.49."""
-    assert probability_to_fit(23, 365, 1) == pytest.approx(0.49, abs=0.01)
-    assert probability_to_fit(201, 264, 1) < 1e-4 < probability_to_fit(201, 4, 66)
 
 
 def test_room_that_other_processes_may_take_is_stated_with_less_confidence():

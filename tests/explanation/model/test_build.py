@@ -81,7 +81,7 @@ def test_warps_needed_are_those_with_the_l1_of_the_launch(kernel):
     found = explained(kernel)
     best = min(point.predicted for point in found.curve)
     with_small_l1 = min(point.warps_per_sm for point in found.curve if best >= 0.9 * point.predicted)
-    assert found.curve[0].l1_bytes == 21 << 10 < 200 << 10 <= found.point.l1_bytes
+    assert found.curve[0].l1_bytes < 22 << 10 < 200 << 10 <= found.point.l1_bytes
     assert found.warps_for_90 < with_small_l1 <= found.point.warps_per_sm
 
 

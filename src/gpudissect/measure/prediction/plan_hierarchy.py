@@ -6,6 +6,7 @@ validated on page accesses, whose misses show in their penalties.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -58,7 +59,7 @@ def cache_keys(element: str) -> tuple[Key[Any], ...]:
 BEHIND_L1: tuple[Key[Any], ...] = (
     levels_of("l2"),
     *cache_keys("l2"),
-    *(key for tlb in TLBS for key in (tlb_of(tlb), tlb_caches_to(tlb), miss_cache_of(tlb))),
+    *(key for tlb in TLBS for key in (tlb_of(tlb), tlb_caches_to(tlb))),
 )
 """What must be known of the L2 and the TLBs."""
 
@@ -110,11 +111,11 @@ def path_model(path: Path, elements: tuple[str, ...], bench: Bench, known: Known
 
 
 def tlb_models(known: Known) -> tuple[TlbModel, ...]:
-    """The TLBs whose policies were found, in the order of their look-ups."""
+    """The TLBs whose policies were found, in the order of their look-ups, without miss caches."""
     deepest = max((caches or () for caches in [known[tlb_caches_to(element)] for element in TLBS]), key=len)
     levels = [(element, known[tlb_of(element)]) for element in TLBS]
     return tuple(
-        TlbModel(element, cache, level.miss.cycles, level.miss.threshold, known[miss_cache_of(element)] or 0)
+        TlbModel(element, cache, level.miss.cycles, level.miss.threshold)
         for (element, level), cache in zip(levels, deepest, strict=False)
         if level is not None
     )
@@ -226,12 +227,12 @@ def _run(path: Path, orders: Sequence[Array], runs: int) -> Ask[list[list[Trace]
 
 def translation_plan(bench: Bench, known: Known) -> Plan:
     """Knowledge: the `PathCounts` of all TLBs, or why they are `NotPredicted`. May refute their policies."""
-    tlbs = tlb_models(known)
+    tlbs = [replace(tlb, miss_cache=known[miss_cache_of(tlb.element)] or 0) for tlb in tlb_models(known)]
     if not tlbs:
         first = known[tlb_of("tlb_l1")]
         reason = "no TLB was found" if first is None else "the policy of the first TLB was not found"
         return Outcome(knowledge=NotPredicted(f"path {TRANSLATION}", reason))
-    model = PathModel(PATH, (), 0.0, tlbs)
+    model = PathModel(PATH, (), 0.0, tuple(tlbs))
     limit = min(memory_limit(bench), translated_bytes(known) or memory_limit(bench))
     elements = [tlb.element for tlb in tlbs]
     sequences: list[CheckedSequence] = []
@@ -290,7 +291,7 @@ EXPERIMENTS = (
         translation_plan,
         element="hierarchy",
         revises=tuple(f"{tlb}.replacement_policy" for tlb in TLBS),
-        needs=BEHIND_L1,
+        needs=(*BEHIND_L1, *map(miss_cache_of, TLBS)),
         simulates=True,
     ),
     *(

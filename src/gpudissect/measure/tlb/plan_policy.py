@@ -14,7 +14,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache import infer_policy
 from gpudissect.measure.cache.infer_policy import MIN_LEAD_NATS, UNKNOWN, Outcomes, is_random, log_likelihood
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL, EXACT
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, together, without
 from gpudissect.measure.tlb.infer_miss_penalty import TlbLevel
 from gpudissect.measure.tlb.page_accesses import VISITS, WARMUP, PageAccesses, Pages, random_visits
 from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
@@ -76,8 +76,7 @@ class _PolicySearch:
         """The policy by the likelihoods of the candidates, checked on sequences not used to choose among them."""
         best, score, rivals, misread = yield from self._ranking()
         held_out = self._new_sequences(HELD_OUT)
-        first = yield from self._misses(held_out)
-        second = yield from self._misses(held_out, repetition=1)
+        first, second = yield from together([self._misses(held_out, repetition) for repetition in range(2)])
         predicted = [self._predicted(best, pages) for pages in held_out]
         pairs = [[*zip(predicted, run, strict=True)] for run in (first, second)]
         share = float(np.mean([infer_policy.agreement(*pair) for run in pairs for pair in run]))
