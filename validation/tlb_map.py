@@ -97,7 +97,7 @@ def find_misses(pages: Numbers, sets: Numbers, count: int, ways: int, policy: Po
 
 
 def second_misses(pages: Numbers, sets: Numbers) -> Flags:
-    """Which accesses miss in the second TLB and in the buffer beside it, which holds the last pages that missed.
+    """Which accesses miss in the second TLB and in the miss cache beside it, which holds the last pages that missed.
 
     Both are searched; each that has the page makes it its most recent one.
     """

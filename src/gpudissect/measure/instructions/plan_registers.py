@@ -17,6 +17,9 @@ from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction, Mix, Step
 from gpudissect.workload.digest import digest
 
+BANK_COUNTS = (1, 2, 4, 8)
+MIN_SLOWDOWN = 1.2  # by three registers of one bank, relative to one register
+MAX_ERROR = 0.05  # relative, of the times that a number of banks predicts
 REGISTERS = ((4, 4, 4), (4, 5, 6), (4, 6, 8), (5, 7, 9), (4, 8, 12))
 WARPS, CHAINS, LONG, SHORT, REPETITIONS = 16, 4, 512, 128, 2
 ATTRIBUTES = ("banks", "read_interval")
@@ -24,11 +27,6 @@ METHOD = (
     "multiply-adds that do not depend on one another, their source registers chosen in the machine code; "
     f"{WARPS} warps, {LONG} iterations less {SHORT}"
 )
-
-
-BANK_COUNTS = (1, 2, 4, 8)
-MIN_SLOWDOWN = 1.2  # by three registers of one bank, relative to one register
-MAX_ERROR = 0.05  # relative, of the times that a number of banks predicts
 
 
 @dataclass(frozen=True)

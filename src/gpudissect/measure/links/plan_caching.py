@@ -19,6 +19,9 @@ from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan
 from gpudissect.units import KIB, MIB
 from gpudissect.workload import Chase, Path, PriorAccesses, Sequential, Shuffled, Timing
 
+OWN_L1, OWN_L2, OTHER_L2 = "L1 of this GPU", "L2 of this GPU", "L2 of the other GPU"
+MAX_HIT_SHARE = 0.7  # of the latency over the link; a cache of this GPU answers in a fraction of that
+MAX_OTHER_HIT_SHARE = 0.95  # of the latency of memory behind the link, of which the link is most
 LATENCIES = ("first_latency", "repeated_latency", "repeated_l1_latency", "evicted_latency")
 ATTRIBUTES = (*LATENCIES, "cached_in")
 LINKS, STRIDE = 64, 256  # 16 KiB, which every L1 holds
@@ -32,11 +35,6 @@ HOW = {
     "repeated_l1_latency": "repeated through the L1",
     "evicted_latency": "first loads, after loads of other lines of that memory",
 }
-
-
-OWN_L1, OWN_L2, OTHER_L2 = "L1 of this GPU", "L2 of this GPU", "L2 of the other GPU"
-MAX_HIT_SHARE = 0.7  # of the latency over the link; a cache of this GPU answers in a fraction of that
-MAX_OTHER_HIT_SHARE = 0.95  # of the latency of memory behind the link, of which the link is most
 
 
 class Repeated(NamedTuple):

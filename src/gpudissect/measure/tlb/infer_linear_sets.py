@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gpudissect.measure.cache.infer_policy import DETERMINISTIC, MISS, Outcomes, agreement, is_possible
 from gpudissect.measure.cache.infer_structure import rows_from
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
-from gpudissect.simulation.cache.index import reduced
+from gpudissect.simulation.cache.index import reduced, set_numbers
 from gpudissect.simulation.cache.models import CacheModel
 from gpudissect.trace import Array
 
@@ -147,10 +147,7 @@ def _short_numbers(numbers: Array, low: int) -> tuple[Array, int]:
 
 def _sets(rows: Sequence[int], numbers: Array) -> Array:
     """The set of each number: bit i is the parity of number & row i."""
-    sets = np.zeros(numbers.size, dtype=np.int64)
-    for bit, row in enumerate(rows):
-        sets |= (np.bitwise_count(numbers & row) & 1).astype(np.int64) << bit
-    return sets
+    return set_numbers(Index(IndexKind.XOR, masks=tuple(rows)), 1, 1 << len(rows), numbers)
 
 
 def _last_visits(visits: Array) -> Array:

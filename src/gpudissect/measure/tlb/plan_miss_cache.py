@@ -19,11 +19,10 @@ from gpudissect.measure.cache.infer_policy import (
 )
 from gpudissect.measure.infer_confidence import UNTRIED
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, found, without
-from gpudissect.measure.tlb.page_accesses import WARMUP, PageAccesses, Pages, random_visits
+from gpudissect.measure.tlb.page_accesses import PageAccesses, Pages, random_visits
 from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
-from gpudissect.measure.tlb.plan_policy import WELL_PREDICTED, tlb_caches_to
+from gpudissect.measure.tlb.plan_policy import LAPS, WELL_PREDICTED, predict_misses, tlb_caches_to
 from gpudissect.measure.tlb.plan_sets import TlbSets, tlb_sets_of
-from gpudissect.simulation.cache.geometry import Cache
 from gpudissect.simulation.cache.models import TranslationModel
 from gpudissect.vocabulary import TLBS
 
@@ -31,7 +30,7 @@ ATTRIBUTE = "miss_cache"
 SETS = (2, 4)  # whose pages are visited, in turn: a larger miss cache shows in more of them
 MIN_PAGES_PER_WAY, MAX_PAGES_PER_WAY = 1.5, 1.75  # of a set
 MAX_ENTRIES = 64
-SEQUENCES, HELD_OUT, LAPS = 12, 4, 4  # visits of a lap are few; held-out sequences are not used to choose
+SEQUENCES, HELD_OUT = 12, 4  # visits of a lap are few; held-out sequences are not used to choose
 MAX_ERROR_SHARE = 0.3  # of the visits that are predicted wrongly without a miss cache
 METHOD = "likelihood of observed misses in a few sets, TLBs simulated with a miss cache of every size"
 ONE_SET = "the TLB has one set: a miss cache beside it cannot be distinguished from its own entries"
@@ -59,7 +58,10 @@ def miss_cache_plan(element: str, bench: Bench, known: Known) -> Plan:
         visits.append(pages[random_visits(pages.size, bench.rng("visits beside", element, number))])
     missed = yield from accesses.misses(visits, LAPS, level.miss.threshold)
     misread = max(MIN_MISREAD_SHARE, accesses.misread_share(level.miss.threshold))
-    predicted = [_predicted(caches, size, visits, level.page_size) for size in range(MAX_ENTRIES + 1)]
+    predicted = []
+    for size in range(MAX_ENTRIES + 1):
+        model = TranslationModel(caches, size)
+        predicted.append([predict_misses(model, each * level.page_size) for each in visits])
     scores = np.array([sum(_likelihoods(each[HELD_OUT:], missed[HELD_OUT:], misread)) for each in predicted])
     best = int(np.argmax(scores))
     possible = np.flatnonzero(scores > scores[best] - MIN_LEAD_NATS)
@@ -87,16 +89,6 @@ def _pages_by_set(sets: TlbSets) -> list[Pages] | str:
     if chosen.size < max(SETS) or (more[chosen] < MIN_PAGES_PER_WAY).any():
         return FEW_PAGES
     return [np.flatnonzero(set_of == each)[: int(MAX_PAGES_PER_WAY * sets.ways[each])] for each in chosen]
-
-
-def _predicted(caches: tuple[Cache, ...], size: int, sequences: list[Pages], page_size: int) -> list[Outcomes]:
-    """Misses of the timed laps of each sequence with a miss cache of this size, cold at first."""
-    model, predicted = TranslationModel(caches, size), list[Outcomes]()
-    for pages in sequences:
-        model.reset()
-        levels = model.levels(np.tile(pages, WARMUP + LAPS) * page_size)
-        predicted.append(np.asarray(levels[WARMUP * pages.size :] == len(caches), dtype=np.int8))
-    return predicted
 
 
 def _likelihoods(predicted: list[Outcomes], missed: list[Outcomes], misread: float) -> list[float]:

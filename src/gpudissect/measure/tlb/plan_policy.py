@@ -21,6 +21,7 @@ from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
 from gpudissect.measure.tlb.plan_sets import TlbSets, tlb_sets_of
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
 from gpudissect.simulation.cache.models import TranslationModel
+from gpudissect.trace import Array
 from gpudissect.vocabulary import TLBS
 
 ATTRIBUTE = "replacement_policy"
@@ -191,9 +192,14 @@ class _PolicySearch:
 
     def _predicted(self, kind: PolicyKind, pages: Pages) -> Outcomes:
         """Misses of the timed laps; those before them evict what other accesses left in the TLB."""
-        tlbs = *self.before, self.cache(kind)
-        levels = TranslationModel(tlbs).levels(np.tile(pages, WARMUP + LAPS) * self.level.page_size)
-        return np.asarray(levels[WARMUP * pages.size :] == len(tlbs), dtype=np.int8)
+        return predict_misses(TranslationModel((*self.before, self.cache(kind))), pages * self.level.page_size)
+
+
+def predict_misses(model: TranslationModel, offsets: Array) -> Outcomes:
+    """Accesses of the timed laps that miss every TLB of a model, which is empty before the first lap."""
+    model.reset()
+    levels = model.levels(np.tile(offsets, WARMUP + LAPS))[WARMUP * offsets.size :]
+    return np.asarray(levels == model.count, dtype=np.int8)
 
 
 EXPERIMENTS = tuple(

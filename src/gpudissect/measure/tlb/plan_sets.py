@@ -66,14 +66,15 @@ def tlb_sets_plan(element: str, bench: Bench, known: Known) -> Plan:
     level = known[tlb_of(element)]
     if level is None:
         return Outcome(without(Status.NOT_FOUND, element, "the level itself was not found", *ATTRIBUTES))
-    if level.entries > MAX_ENTRIES and level.address is None:
-        return Outcome(without(Status.AMBIGUOUS, element, NO_ADDRESS, *ATTRIBUTES))
     search = _SetSearch(level, bench)
+    if level.entries <= MAX_ENTRIES:
+        finding = search.all_sets()
+    elif level.address is not None:
+        finding = search.linear_sets(level.address)
+    else:
+        return Outcome(without(Status.AMBIGUOUS, element, NO_ADDRESS, *ATTRIBUTES))
     try:
-        if level.entries <= MAX_ENTRIES or level.address is None:
-            sets = yield from search.all_sets()
-        else:
-            sets = yield from search.linear_sets(level.address)
+        sets = yield from finding
     except Undecided as undecided:
         unknown = without(Status.AMBIGUOUS, element, str(undecided), *ATTRIBUTES)
         return Outcome((*unknown, *_doubtful(element, level)))

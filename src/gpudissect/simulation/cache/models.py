@@ -292,7 +292,8 @@ class TranslationModel:
     """TLBs as caches of pages in the order of their look-ups, empty at first, the last with a miss cache beside it."""
 
     def __init__(self, caches: Sequence[Cache], miss_cache: int = 0) -> None:
-        sizes = [0] * (len(caches) - 1) + [miss_cache]
+        self.count = len(caches)
+        sizes = [0] * (self.count - 1) + [miss_cache]
         tlbs = [  # their penalties are 1, 2, ..., so that of an access is the number of TLBs that missed
             Tlb(cache.ways, cache.line, cache.index, cache.policy, number, size)
             for number, (cache, size) in enumerate(zip(caches, sizes, strict=True), start=1)
