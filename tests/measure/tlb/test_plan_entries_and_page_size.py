@@ -180,6 +180,22 @@ def test_entries_in_sets_are_not_mistaken_for_fewer_of_wider_pages(ways, policy)
     assert sizes(findings(gpu([sets]))[0]) in (None, [sum(ways), 2 * MIB, sum(ways) * 2 * MIB])
 
 
+XORS = (0b1000001, 0b10000010, 0b100100, 0b1000, 0b11110000)
+
+
+@pytest.mark.parametrize(
+    ("rows", "ways", "page"),
+    [(XORS, 6, 4), ((1, 0b1000010, 0b1000100, 0b10001000, 0b110010000, 0b100000), 4, 8), (XORS[:4], 8, 2)],
+    ids=["32x6", "64x4", "16x8"],
+)
+def test_pages_far_apart_that_use_all_sets_by_xor_are_not_mistaken_for_entries(rows, ways, page):
+    """As many pages fit at several distances, of which the page size is the smallest, not the largest."""
+    index = Index(IndexKind.XOR, masks=tuple(row * page * MIB for row in rows))
+    second, entries = Tlb((ways,) * 2 ** len(rows), page * MIB, index, Policy(PolicyKind.LRU), 90.0), ways << len(rows)
+    found = findings(gpu([tlb(24, 2 * MIB, 28.0), second], 90.0))
+    assert sizes(found[1]) == [entries, page * MIB, entries * page * MIB]
+
+
 def test_a_small_memory_gives_what_shows_in_it():
     first, second, _ = findings(gpu([tlb(16, 2 * MIB, 20.0), tlb(512, 2 * MIB)], 80.0, limit=256 * MIB))
     assert sizes(first) == [16, 2 * MIB, 32 * MIB]
@@ -237,3 +253,4 @@ def test_entries_are_doubtful_where_the_sets_cannot_be_separated(monkeypatch):
     found = estimates(gpu([tlb(16, 2 * MIB)]), ["sets.tlb_l1"])
     assert found["tlb_l1", "entries"].value == 16 and found["tlb_l1", "reach"].value == 32 * MIB
     assert found["tlb_l1", "entries"].confidence == found["tlb_l1", "reach"].confidence == DOUBTFUL
+    assert (found["tlb_l1", "entries"].low, found["tlb_l1", "entries"].high) == (14, None)

@@ -34,6 +34,14 @@ def test_a_miss_cache_is_found_and_so_are_sets_that_it_hides_from_group_tests(en
     assert values["index_function"].value == "xor 25^33 26^34 27^35 28^36 29 30 31 32"
 
 
+@pytest.mark.parametrize(("sets", "ways", "entries"), [(32, 4, 8), (16, 8, 16)])
+def test_few_sets_are_found_from_random_visits_where_a_miss_cache_hides_them_from_group_tests(sets, ways, entries):
+    second = Tlb((ways,) * sets, PAGE, Index(IndexKind.MODULO), Policy(PolicyKind.LRU), 100.0, miss_cache=entries)
+    values = found(second)
+    assert [values[name].value for name in ("sets", "ways", "entries")] == [sets, ways, sets * ways]
+    assert values["entries"].caveats == (f"the ways of all sets; {sets * ways + 1} consecutive pages fit",)
+
+
 def test_without_a_miss_cache_none_is_found():
     size = found(SECOND)["miss_cache"]
     assert (size.value, size.low) == (0, 0) and size.high < 16

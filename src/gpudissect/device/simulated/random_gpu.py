@@ -34,6 +34,7 @@ WINDOW_SHARE = 0.15  # of GPUs with TLBs that walk faster within a page window (
 PREFETCH_SHARE = 0.15  # of GPUs without partitions that prefetch streams into the L2 (MC16 s4.6)
 BY_PATH_SHARE = 0.1  # of GPUs whose textures are in the L1, with an index function of their own
 ROOM_SHARE = 0.2  # of the other GPUs, whose L1 has more tags than room for data (the L1 of an H200 has 2048 for 1928)
+XOR_TLB_SHARE = 0.2  # of GPUs with TLBs: the second has sets by XOR and, in half of them, a miss cache (as in an H200)
 OTHER_USERS_SHARE = 0.1  # of GPUs that others use between the chases
 _WITHOUT_PARAMETERS = (PolicyKind.LRU, PolicyKind.FIFO, PolicyKind.NRU, PolicyKind.SRRIP, PolicyKind.RANDOM)
 TLB_POLICIES = (*_WITHOUT_PARAMETERS, PolicyKind.ORDER)
@@ -74,6 +75,9 @@ def random_gpu(seed: int) -> SimulatedGpu:
         hierarchy = _with_room(hierarchy, rng)
     if rng.random() < OTHER_USERS_SHARE:
         noise = replace(noise, other_users=rng.choice([256, 1024]))
+    rng = random.Random(f"TLB {seed}")
+    if rng.random() < XOR_TLB_SHARE and hierarchy.tlbs:
+        hierarchy = _with_xor_tlb(hierarchy, rng)
     return SimulatedGpu(hierarchy, spec=f"sim:random?seed={seed}", name=f"random GPU {seed}", noise=noise)
 
 
@@ -98,6 +102,22 @@ def _with_room(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
     lines = max(l1.sets, fewest, int(rng.uniform(0.5 if halves else 0.75, 0.97) * sum(l1.ways)))
     l1 = replace(l1, policy=Policy(rng.choice([PolicyKind.LRU, PolicyKind.FIFO])), room=Room(lines, halves))
     return replace(hierarchy, caches={**hierarchy.caches, "l1": l1})
+
+
+def _with_xor_tlb(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    """A second TLB of 192 to 1536 entries whose sets are XORs of page numbers, perhaps with a miss cache beside it."""
+    first, ways = hierarchy.tlbs[0], rng.choice([4, 6, 8, 12])
+    bits = rng.randint(5 if ways > 4 else 6, 7)
+    page = first.page * rng.choice([1, 2])
+    low, above = page.bit_length() - 1, ways.bit_length() - 1  # as many pages as there are entries differ in all bits
+    masks = [1 << bit | sum(1 << bits + n for n in range(above) if rng.random() < 1 / 3) for bit in range(bits)]
+    index = Index(IndexKind.XOR, masks=tuple(mask << low for mask in masks))
+    miss_cache = rng.choice([0, 0, 0, 4, 16, 32])
+    walk = first.penalty + rng.uniform(12, 80)
+    second = Tlb((ways,) * 2**bits, page, index, Policy(rng.choice(_WITHOUT_PARAMETERS)), walk, miss_cache)
+    dearer = None if hierarchy.tlb_cold_walk_penalty is None else walk + rng.uniform(20, 300)
+    limits = dict.fromkeys(hierarchy.routes, 64 * GIB)
+    return replace(hierarchy, tlbs=(first, second), tlb_walk_penalty=walk, tlb_cold_walk_penalty=dearer, limits=limits)
 
 
 def _with_observed_features(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:

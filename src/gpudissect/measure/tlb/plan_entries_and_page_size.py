@@ -46,6 +46,7 @@ MIN_PACKED_PAGES = 2
 MAX_PACKED_SHARE = 0.25  # of the share of slow accesses over all pages, for lines in few pages
 SCATTERED_CHAINS = 3
 SCATTER_RANGE = 16  # pages from which scattered ones are chosen, in entries
+MAX_FEW = 16  # pages that fit wherever they are, or half of those that fit into one set
 MAX_HELD_SHARE = 0.25  # of the entries, which the TLB before may hold
 MAX_SET_RATIO = 4  # times as many pages half as far apart as fit: they cannot all fit
 PAGE_POSITIONS = 64  # in a page at which a line may be
@@ -138,6 +139,11 @@ class _Search:
             return (yield from self.level(nearer, spacing, 1, entries))
         page, miss, entries = yield from self.smallest_distance(spacing, miss, entries)
         ordered, slower = yield from self.in_order(entries, page, miss)
+        if isinstance(slower, str) and np.any(ordered >= miss.threshold):
+            # Farther apart, pages may use only some of the sets.
+            entries = yield from self.max_resident(page, miss, entries, self.max_in_sets(entries, page))
+            page, miss, entries = yield from self.smallest_distance(page, miss, entries)
+            ordered, slower = yield from self.in_order(entries, page, miss)
         if isinstance(slower, str):
             return slower
         miss, slow = slower, float(np.mean(ordered >= slower.threshold))
@@ -147,9 +153,14 @@ class _Search:
         if page == spacing:
             page, entries = yield from self.wider_pages(spacing, miss, entries)
         yield from self.check_packed(page, miss, entries, slow)
-        before = page
-        page, entries = yield from self.smaller_pages(page, miss, entries)
-        if page < before and self.overflow(entries, page).size == 2 * entries:
+        widest, few = page, min(max(2, entries // 2), MAX_FEW)
+        smaller, entries = yield from self.smaller_pages(page, miss, entries)
+        while smaller < page:  # XORs of address bits may use all sets at other distances, too
+            page, miss, entries = yield from self.smallest_distance(smaller, miss, entries)
+            smaller, entries = yield from self.smaller_pages(page, miss, entries)
+        if page < widest:
+            yield from self.check_again(page, miss, entries, few)
+        if page < widest and self.overflow(entries, page).size == 2 * entries:
             # Pages far apart change the window even in order.
             _, slower = yield from self.in_order(entries, page, miss)
             if isinstance(slower, str):
@@ -234,29 +245,33 @@ class _Search:
         Where the page number selects a set, pages far apart may share one: its ways then look like all entries, and as
         many pages as there are sets like one. Lines anywhere in such pages would not conflict.
         """
-        widest, few = page, max(2, entries // 2)  # so few fit into one set, or anywhere
-        before = entries
         while (reason := (yield from self.overflow_in_sets(page, miss, entries))) and page > MIN_PAGE_SIZE:
-            most = min(MAX_SET_RATIO * entries, self.limit // page)
-            more = yield from self.max_resident(page, miss, entries, most)
+            more = yield from self.max_resident(page, miss, entries, self.max_in_sets(entries, page))
             if more == entries:
-                before, page = entries, page // 2
-                most = min(MAX_SET_RATIO * entries, self.limit // page)
-                more = yield from self.max_resident(page, miss, entries, most)
+                page //= 2
+                more = yield from self.max_resident(page, miss, entries, self.max_in_sets(entries, page))
             entries = more
         if reason:
             raise Undecided(reason)
-        if page == widest:
-            return page, entries
-        # Measured again from the beginning: what is slow because of its distance is so relative to any other line.
+        return page, entries
+
+    def check_again(self, page: int, miss: MissPenalty, entries: int, few: int) -> Ask[None]:
+        """Raise `Undecided` unless one page more than entries overflows wherever it is, and `few` fit wherever they are.
+
+        Measured again from the beginning: what is slow because of its distance is so relative to any other line. Half
+        of the entries in both halves of pages twice as large fit, and one more.
+        """
         again, room = PageAccesses(page, self.bench), self.limit // page
         chains = [pages for count in (entries + 1, few) for pages in self.scattered(count, page, page, room)]
-        fits = yield from again.fit([*chains, _halves(before + 1)], miss.threshold)
+        fits = yield from again.fit([*chains, _halves(entries // 2 + 1)], miss.threshold)
         self.evidence += again.evidence
         if fits != [Fit.OVERFLOWS] * SCATTERED_CHAINS + [Fit.FITS] * (SCATTERED_CHAINS + 1):
             size = format_bytes(page)
             raise Undecided(f"when measured again {few} pages of {size} do not stay resident, or {entries + 1} do")
-        return page, entries
+
+    def max_in_sets(self, entries: int, page: int) -> int:
+        """Pages that cannot all fit, if `entries` do twice as far apart."""
+        return min(MAX_SET_RATIO * entries, self.limit // page)
 
     def overflow_in_sets(self, page: int, miss: MissPenalty, entries: int) -> Ask[str]:
         """Why pages may be smaller, in sets; empty if one page more than entries overflows wherever it is."""

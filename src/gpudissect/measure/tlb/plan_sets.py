@@ -5,6 +5,7 @@ the chain, so that a TLB in front of the one measured cannot come to hold them. 
 see `infer_linear_sets`.
 """
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from types import NoneType
@@ -19,21 +20,23 @@ from gpudissect.measure.tlb.infer_linear_sets import LinearSets, fit_ways, infer
 from gpudissect.measure.tlb.infer_miss_penalty import TlbLevel, count_misses
 from gpudissect.measure.tlb.page_accesses import (
     LAPS,
+    VISITS,
     PageAccesses,
     Pages,
     Undecided,
     memory_limit,
     random_visits,
 )
-from gpudissect.measure.tlb.plan_entries_and_page_size import MAX_EXACT_ENTRIES, held_pages, tlb_of
+from gpudissect.measure.tlb.plan_entries_and_page_size import MAX_UNUSED_SHARE, held_pages, tlb_of
 from gpudissect.simulation.cache.index import canonical, matrix
 from gpudissect.vocabulary import TLBS
 
 ATTRIBUTES = ("sets", "ways", "index_function")
 GROUPS = 64
-MAX_ENTRIES = 256  # of which sets are found by group tests
+MAX_ENTRIES, MIN_LINEAR_ENTRIES = 256, 64  # of which sets are found by group tests, and from random visits
 BATCH = 8  # pages tried at once
-RANDOM_LAPS, PAGE_RATIO = 4, 2.25  # of random visits, the last to check the sets; pages visited, in entries
+MIN_RANDOM_LAPS, MIN_RANDOM_VISITS = 4, 1 << 14  # the last lap checks the sets
+PAGE_RATIO = 2.25  # pages visited at random, in entries
 MAX_REST_SHARE = 0.08  # of the pages, in the last block
 MAX_PAGE_RATIO = 5  # last page tried, in entries
 SAMPLE = 16  # pages tried one by one where any group of them will do
@@ -42,6 +45,10 @@ MAX_OVERFLOW_PAGES = 8  # pages beyond those that fit, over which misses per lap
 METHOD = "group tests: pages without which the others fit"
 RANDOM_METHOD = "random visits: XORs of page numbers at which pages evict each other"
 CONSECUTIVE_METHOD = "consecutive pages that fit"
+NOT_SEPARATED = (
+    "its sets could not be separated: if they are unequal, it holds more than consecutive pages show, and fewer if it "
+    "has a miss cache"
+)
 NO_ADDRESS = "the device does not state where its memory begins, on which the sets depend"
 
 
@@ -67,14 +74,8 @@ def tlb_sets_plan(element: str, bench: Bench, known: Known) -> Plan:
     if level is None:
         return Outcome(without(Status.NOT_FOUND, element, "the level itself was not found", *ATTRIBUTES))
     search = _SetSearch(level, bench)
-    if level.entries <= MAX_ENTRIES:
-        finding = search.all_sets()
-    elif level.address is not None:
-        finding = search.linear_sets(level.address)
-    else:
-        return Outcome(without(Status.AMBIGUOUS, element, NO_ADDRESS, *ATTRIBUTES))
     try:
-        sets = yield from finding
+        sets = yield from search.sets()
     except Undecided as undecided:
         unknown = without(Status.AMBIGUOUS, element, str(undecided), *ATTRIBUTES)
         return Outcome((*unknown, *_doubtful(element, level)))
@@ -92,6 +93,20 @@ class _SetSearch:
     @property
     def evidence(self) -> tuple[str, ...]:
         return tuple(self.accesses.evidence[-MAX_EVIDENCE:])
+
+    def sets(self) -> Ask[TlbSets]:
+        """By group tests, if there are few pages and these separate them; otherwise from random visits."""
+        if self.level.entries > MAX_ENTRIES:
+            return (yield from self.linear_sets())
+        try:
+            return (yield from self.all_sets())
+        except Undecided as undecided:
+            if self.level.address is None or self.level.entries < MIN_LINEAR_ENTRIES:
+                raise
+            try:
+                return (yield from self.linear_sets())
+            except Undecided:
+                raise undecided from None
 
     def all_sets(self) -> Ask[TlbSets]:
         """Add pages to those that just fit; find the set that each overflows, or keep it if it does not."""
@@ -129,18 +144,22 @@ class _SetSearch:
         overflow = (yield from self._overflow(page - 1)) if len(set(ways)) > 1 else ()
         return TlbSets(ways, tuple(set_of[each] for each in range(page)), self.evidence, overflow)
 
-    def linear_sets(self, address: int) -> Ask[TlbSets]:
-        """Sets with a linear index, from random visits to more pages than fit; page 0 is at `address`."""
+    def linear_sets(self) -> Ask[TlbSets]:
+        """Sets with a linear index, from random visits to more pages than fit."""
+        address = self.level.address
+        if address is None:
+            raise Undecided(NO_ADDRESS)
         max_count = min(self.pages, int(PAGE_RATIO * self.level.entries))
         count = max_count - _few_of_last_block(address // self.level.page_size, max_count)
-        rngs = [self.bench.rng("visits for sets", self.level.page_size, lap) for lap in range(RANDOM_LAPS)]
+        laps = max(MIN_RANDOM_LAPS, MIN_RANDOM_VISITS // (VISITS * count))
+        rngs = [self.bench.rng("visits for sets", self.level.page_size, lap) for lap in range(laps)]
         visits = [random_visits(count, rng) for rng in rngs]
         missed = yield from self.accesses.misses(visits, 1, self.level.miss.threshold)
-        laps = [*zip(visits, missed, strict=True)]
-        sets = infer_linear_sets(laps[:-1], self.accesses.virtual_page_numbers(np.arange(count), address))
+        observed = [*zip(visits, missed, strict=True)]
+        sets = infer_linear_sets(observed[:-1], self.accesses.virtual_page_numbers(np.arange(count), address))
         if isinstance(sets, str):
             raise Undecided(sets)
-        if isinstance(ways := fit_ways(sets, laps, self.level.entries), str):
+        if isinstance(ways := fit_ways(sets, observed, self.level.entries), str):
             raise Undecided(ways)
         return TlbSets((ways,) * (1 << len(sets.rows)), tuple(sets.set_of.tolist()), self.evidence, index=sets)
 
@@ -214,15 +233,13 @@ def _estimates(element: str, sets: TlbSets, level: TlbLevel) -> tuple[Estimate, 
 
 def _doubtful(element: str, level: TlbLevel) -> tuple[Estimate, ...]:
     """What was found without the sets: they may be unequal, or the pages be others."""
-    caveat = "its sets could not be separated: if they are unequal, it holds more than consecutive pages show"
-    values = {"entries": level.entries, "page_size": level.page_size, "reach": level.entries * level.page_size}
-    fields = DOUBTFUL, CONSECUTIVE_METHOD, level.evidence, (caveat,)
-
-    def estimate(attribute: str, value: int) -> Estimate:
-        end = value if level.entries <= MAX_EXACT_ENTRIES or attribute == "page_size" else None
-        return found(element, attribute, value, end, end, *fields)
-
-    return tuple(estimate(*each) for each in values.items())
+    page, low = level.page_size, math.floor(level.entries / (1 + MAX_UNUSED_SHARE))
+    fields = DOUBTFUL, CONSECUTIVE_METHOD, level.evidence, (NOT_SEPARATED,)
+    return (
+        found(element, "entries", level.entries, low, None, *fields),
+        found(element, "page_size", page, page, page, *fields),
+        found(element, "reach", level.entries * page, low * page, None, *fields),
+    )
 
 
 def _overflow_caveat(sets: TlbSets, entries: int) -> tuple[str, ...]:
@@ -241,31 +258,33 @@ def _overflow_caveat(sets: TlbSets, entries: int) -> tuple[str, ...]:
 
 
 def _index_estimate(element: str, sets: TlbSets, page_size: int, confidence: float, method: str) -> Estimate:
-    text, evidence, caveats = _index(sets, page_size), sets.evidence, list[str]()
-    if sets.index is not None:
-        low = page_size.bit_length() - 1
-        caveats.append(f"over the measured pages, only address bits {low} to {low + sets.index.bits - 1} vary")
+    text, bits = _index(sets, page_size)
+    low, evidence = page_size.bit_length() - 1, sets.evidence
+    caveats = (f"over the measured pages, only address bits {low} to {low + bits - 1} vary",) if bits else ()
     if sets.index is None or sets.index.is_unique:
-        return found(element, "index_function", text, None, None, confidence, method, evidence, tuple(caveats))
+        return found(element, "index_function", text, None, None, confidence, method, evidence, caveats)
     together = "some of them change only together over the measured pages"
     reason = f"{text}, but other combinations of high address bits are possible: {together}"
     return without(Status.AMBIGUOUS, element, reason, "index_function", method=method, evidence=evidence)[0]
 
 
-def _index(sets: TlbSets, page: int) -> str:
-    """The index: one set, address bits, a remainder, or the table of the pages measured."""
+def _index(sets: TlbSets, page: int) -> tuple[str, int]:
+    """The index: one set, address bits, a remainder, or the table of the pages measured.
+
+    With the number of bits of the page numbers that vary, if it is linear, otherwise 0.
+    """
     count, table = len(sets.ways), sets.set_of
     if count == 1:
-        return "one set"
+        return "one set", 0
     if sets.index is not None:
-        return canonical(index_from_rows(sets.index.rows, page), page, count)
+        return canonical(index_from_rows(sets.index.rows, page), page, count), sets.index.bits
     linear = linear_index(np.array(table), page)
     if linear is not None and 1 << len(matrix(linear)) == count:
-        return canonical(linear, page, count)
+        return canonical(linear, page, count), (len(table) - 1).bit_length()
     # what is left are remainders of divisors that are no power of two, and tables
     if len(set(table[:count])) == count and all(table[i] == table[i - count] for i in range(count, len(table))):
-        return f"page mod {count}"
-    return "not a remainder, table " + " ".join(map(str, table))
+        return f"page mod {count}", 0
+    return "not a remainder, table " + " ".join(map(str, table)), 0
 
 
 EXPERIMENTS = tuple(
