@@ -198,9 +198,10 @@ def _summary(surveyed: Sequence[Surveyed], answers: Sequence[Answer]) -> Iterato
             yield f"- Too low at {each.name}: right more often than stated."
         if each.interval[1] < min(each.confidences):
             yield f"- Too high at {each.name}: right less often than stated."
-    exact = sum(a.is_exact for a in geometry)
-    yield f"- Geometry ({', '.join(GEOMETRY)}) of L1, texture cache and unpartitioned L2: {exact} of {len(geometry)}"
-    yield f"  exactly right ({exact / len(geometry):.2%})."
+    if geometry:
+        exact = sum(a.is_exact for a in geometry)
+        yield f"- Geometry ({', '.join(GEOMETRY)}) of L1, texture cache and unpartitioned L2: {exact} of"
+        yield f"  {len(geometry)} exactly right ({exact / len(geometry):.2%})."
     confident = [a for a in answers if a.is_right is not None and (a.found.confidence or 0) > HIGH_CONFIDENCE]
     wrong = [a for a in confident if not a.is_right]
     share = f"{len(wrong)} of {len(confident)} ({len(wrong) / len(confident):.2%})"

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from gpudissect.estimate import Status
+from gpudissect.measure.infer_confidence import DOUBTFUL, EXACT
+from gpudissect.measure.plan import StopEarly
 from gpudissect.measure.tlb.page_accesses import PageAccesses
 from gpudissect.measure.tlb.plan_policy import HELD_OUT
+from gpudissect.simulation.cache.geometry import Index, IndexKind, Policy, PolicyKind, Tlb
 from tests.measure.tlb.test_plan_entries_and_page_size import gpu, tlb
 from tests.support.driving import estimates
 
@@ -41,3 +44,29 @@ def test_the_evidence_includes_the_run_that_decided(monkeypatch):
 
 def test_what_other_lines_repeat_refutes_a_policy(monkeypatch):
     assert policy(monkeypatch, of_lines=False).status is Status.AMBIGUOUS
+
+
+def test_policies_that_one_page_too_many_does_not_distinguish_are_distinguished_by_more():
+    """LRU and last-two-hits miss on the same visits of 17 pages of a TLB with 16 entries, but not of 20."""
+    found = estimates(gpu([tlb(16, 2 << 20)]), ["policy.tlb_l1"])["tlb_l1", "replacement_policy"]
+    assert (found.value, found.confidence) == ("lru", EXACT) and len(found.caveats) == 1
+
+
+def test_a_policy_is_ambiguous_where_the_pages_of_more_sets_miss_at_random():
+    """148 consecutive pages fit, so visits of 149 distinguish no policies, and random ones predict 99.7 % of them."""
+    second = Tlb((22, 22, 21, 21, 21, 22, 21), 16 << 20, Index(IndexKind.MODULO), Policy(PolicyKind.RANDOM), 106.0)
+    device = gpu([tlb(25, 4 << 20, 51.0), second], walk=106.0)
+    assert estimates(device, ["policy.tlb_l2"])["tlb_l2", "replacement_policy"].status is Status.AMBIGUOUS
+
+
+def test_without_visits_of_more_pages_a_policy_that_others_equal_is_doubtful(monkeypatch):
+    misses = PageAccesses.misses
+
+    def recorded(accesses, sequences, *rest):
+        if sequences[0].max() > 16:
+            raise StopEarly
+        return (yield from misses(accesses, sequences, *rest))
+
+    monkeypatch.setattr(PageAccesses, "misses", recorded)
+    found = estimates(gpu([tlb(16, 2 << 20)]), ["policy.tlb_l1"])["tlb_l1", "replacement_policy"]
+    assert (found.value, found.confidence) == ("lru", DOUBTFUL) and "last-two-hits" in found.caveats[1]

@@ -256,7 +256,7 @@ class _Search:
         return page, entries
 
     def check_again(self, page: int, miss: MissPenalty, entries: int, few: int) -> Ask[None]:
-        """Raise `Undecided` unless one page more than entries overflows wherever it is, and `few` fit wherever they are.
+        """Raise `Undecided` unless one page more than entries overflows wherever it is, and `few` fit anywhere.
 
         Measured again from the beginning: what is slow because of its distance is so relative to any other line. Half
         of the entries in both halves of pages twice as large fit, and one more.

@@ -5,6 +5,8 @@ visited in order, LRU misses always, and so does FIFO; only random order disting
 misses of the one before it, so all before it are simulated as well.
 """
 
+import math
+from dataclasses import replace
 from functools import partial
 from types import NoneType
 
@@ -14,9 +16,16 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache import infer_policy
 from gpudissect.measure.cache.infer_policy import MIN_LEAD_NATS, UNKNOWN, Outcomes, is_random, log_likelihood
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL, EXACT
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, together, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, StopEarly, together, without
 from gpudissect.measure.tlb.infer_miss_penalty import TlbLevel
-from gpudissect.measure.tlb.page_accesses import VISITS, WARMUP, PageAccesses, Pages, random_visits
+from gpudissect.measure.tlb.page_accesses import (
+    VISITS,
+    WARMUP,
+    PageAccesses,
+    Pages,
+    memory_limit,
+    random_visits,
+)
 from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
 from gpudissect.measure.tlb.plan_sets import TlbSets, tlb_sets_of
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
@@ -26,6 +35,7 @@ from gpudissect.vocabulary import TLBS
 
 ATTRIBUTE = "replacement_policy"
 SEQUENCES, MAX_ROUNDS, HELD_OUT = 4, 4, 3  # sequences per round, rounds, and sequences not used to choose
+MORE_PAGES_RATIO = 1.25  # pages visited, in entries, to distinguish policies that predict the same of fewer
 MIN_VISITS = 2048  # of a lap over all sequences of a round, or of those not used to choose
 LAPS = 4
 MAX_MISREAD_RATIO = 6.0  # disagreement relative to the share of misread hits: misses are misread too
@@ -72,15 +82,41 @@ class _PolicySearch:
         self.same: list[PolicyKind] = []  # candidates that predict the same of the sequences that choose one
         self.sequences: list[Pages] = []
         self.observed: list[Outcomes] = []
+        self.held_out: list[Pages] = []
+        self.runs: list[list[Outcomes]] = []  # of these
+        self.more: list[tuple[Pages, Outcomes]] = []  # sequences of more pages
 
     def policy(self) -> Ask[Estimate]:
         """The policy by the likelihoods of the candidates, checked on sequences not used to choose among them."""
         best, score, rivals, misread = yield from self._ranking()
-        held_out = self._new_sequences(HELD_OUT)
-        first, second = yield from together([self._misses(held_out, repetition) for repetition in range(2)])
-        predicted = [self._predicted(best, pages) for pages in held_out]
+        self.held_out = self._new_sequences(HELD_OUT)
+        self.runs = yield from together([self._misses(self.held_out, repetition) for repetition in range(2)])
+        checked = yield from self._checked(best, score, rivals, misread)
+        if checked.status is not Status.FOUND or not self.same:
+            return checked
+        # More pages, of which more miss, distinguish more policies.
+        sequences = self._new_sequences(SEQUENCES, MORE_PAGES_RATIO)
+        try:
+            missed = yield from self._misses(sequences)
+        except StopEarly:  # early recordings have no visits of more pages
+            return checked
+        self.more = [*zip(sequences, missed, strict=True)]
+        scores = {
+            kind: sum(log_likelihood(self._predicted(kind, pages), observed, misread) for pages, observed in self.more)
+            for kind in (best, *self.same)
+        }
+        best = max(scores, key=lambda kind: scores[kind])
+        self.same = []
+        alike = [kind for kind in scores if kind is not best and scores[kind] > scores[best] - MIN_LEAD_NATS]
+        return (yield from self._checked(best, score, alike, misread))
+
+    def _checked(self, best: PolicyKind, score: float, rivals: list[PolicyKind], misread: float) -> Ask[Estimate]:
+        """What the sequences not used to choose a policy show of it; `score` is its log-likelihood (nats)."""
+        first, second = self.runs
+        predicted = [self._predicted(best, pages) for pages in self.held_out]
         pairs = [[*zip(predicted, run, strict=True)] for run in (first, second)]
-        share = float(np.mean([infer_policy.agreement(*pair) for run in pairs for pair in run]))
+        more = [(self._predicted(best, pages), missed) for pages, missed in self.more]
+        share = _mean_agreement(*pairs, more)
         found, ambiguous = self._estimates()
         if share < WELL_PREDICTED and is_random(first, second, misread) and self._likely_random(score, misread):
             return found(value=PolicyKind.RANDOM.value, confidence=CONFLICTED, caveats=(RANDOM_MISSES, DISTURBED))
@@ -91,9 +127,10 @@ class _PolicySearch:
         max_wrong = infer_policy.max_repeated_errors(share, sum(each.size for each in predicted))
         # Some accesses are delayed in every run of the same chain; other lines of the same pages are not delayed alike.
         if wrong > max_wrong and self.level.address is not None:  # early recordings have no accesses to other lines
-            self.evidence, self.accesses = self.accesses.evidence, self.accesses.to_other_lines()
-            pairs[1] = [*zip(predicted, (yield from self._misses(held_out)), strict=True)]
-            share = float(np.mean([infer_policy.agreement(*pair) for run in pairs for pair in run]))
+            self.evidence, self.accesses = [*self.evidence, *self.accesses.evidence], self.accesses.to_other_lines()
+            self.runs[1] = yield from self._misses(self.held_out)
+            pairs[1] = [*zip(predicted, self.runs[1], strict=True)]
+            share = _mean_agreement(*pairs, more)
             wrong = sum(infer_policy.count_common_errors(*each) for each in zip(*pairs, strict=True))
             max_wrong = infer_policy.max_repeated_errors(share, sum(each.size for each in predicted))
             found, ambiguous = self._estimates()
@@ -103,6 +140,7 @@ class _PolicySearch:
         confidence = EXACT if share >= WELL_PREDICTED else BRACKETED
         caveats = [f"it predicts {share:.2%} of the accesses of sequences not used to choose it"]
         if self.same:
+            confidence = DOUBTFUL
             caveats.append(f"the accesses that chose it do not distinguish it from {', '.join(self.same)}")
         chosen_by = [
             (self._predicted(best, pages), missed) for pages, missed in zip(self.sequences, self.observed, strict=True)
@@ -174,15 +212,17 @@ class _PolicySearch:
         page, index = self.level.page_size, Index(IndexKind.TABLE, table=self.sets.set_of)
         return Cache(self.sets.ways, page, page, index, Policy(kind))
 
-    def _new_sequences(self, max_count: int) -> list[Pages]:
-        """Visits of one page more than fits; of all pages of a TLB whose sets were found from pages that overflow all.
+    def _new_sequences(self, max_count: int, page_ratio: float = 0.0) -> list[Pages]:
+        """Visits of one page more than fits, or `page_ratio` times as many; of all pages of sets with a linear index.
 
-        There are `max_count` sequences, or as many as have `MIN_VISITS`.
+        There are `max_count` sequences, or as many as have `MIN_VISITS`. Pages whose set is not known are left out.
         """
         pages = len(self.sets.set_of)
         if self.sets.index is None:
-            pages = min(self.level.entries + 1, pages)
-        first, count = len(self.sequences), min(max_count, max(1, MIN_VISITS // (pages * VISITS)))
+            wanted = max(self.level.entries + 1, math.ceil(page_ratio * self.level.entries))
+            known = memory_limit(self.bench) // self.level.page_size if len(self.sets.ways) == 1 else pages
+            pages = min(wanted, known)
+        first, count = len(self.sequences) + len(self.held_out), min(max_count, max(1, MIN_VISITS // (pages * VISITS)))
         rngs = [self.bench.rng("visits of pages", self.element, first + number) for number in range(count)]
         return [random_visits(pages, rng) for rng in rngs]
 
@@ -192,7 +232,15 @@ class _PolicySearch:
 
     def _predicted(self, kind: PolicyKind, pages: Pages) -> Outcomes:
         """Misses of the timed laps; those before them evict what other accesses left in the TLB."""
-        return predict_misses(TranslationModel((*self.before, self.cache(kind))), pages * self.level.page_size)
+        cache = self.cache(kind)
+        if len(cache.ways) == 1:  # also of pages beyond those whose set was measured
+            cache = replace(cache, index=Index(IndexKind.MODULO))
+        return predict_misses(TranslationModel((*self.before, cache)), pages * self.level.page_size)
+
+
+def _mean_agreement(*runs: list[tuple[Outcomes, Outcomes]]) -> float:
+    """Mean share of accesses that miss as predicted, over sequences."""
+    return float(np.mean([infer_policy.agreement(*pair) for run in runs for pair in run]))
 
 
 def predict_misses(model: TranslationModel, offsets: Array) -> Outcomes:

@@ -220,7 +220,7 @@ def _estimates(element: str, sets: TlbSets, level: TlbLevel) -> tuple[Estimate, 
     overflow = (*held, *_overflow_caveat(sets, level.entries))
     estimates = (
         found(element, "sets", count, count, count, *origin, overflow),
-        found(element, "ways", equal or ways, equal, equal, *origin, overflow),
+        found(element, "ways", equal or ways, equal, equal and equal + level.costs.held, *origin, overflow),
         _index_estimate(element, sets, level.page_size, confidence, method),
     )
     if total == level.entries:
