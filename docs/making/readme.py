@@ -18,7 +18,7 @@ from making.result_page import RESULTS, result_of
 
 ROOT = Path(__file__).parents[2]
 END = "Valid for"  # the line of the summary after the last one that is shown
-OMITTED = ("Constant", "L0 I-cache", "L1 I-cache", "L2 cache       partitions", "L1 TLB")  # beginnings of rows
+OMITTED = ("Constant", "L0 I-cache", "L1 I-cache", "L2 cache       partitions", "Host", "L1 TLB")  # beginnings of rows
 
 
 def summary() -> str:

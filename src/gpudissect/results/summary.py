@@ -94,7 +94,15 @@ class Tlb:
     entries: Finding | None
     page_size: Finding | None
     reach: Finding | None
+    miss_cache: Finding | None
     miss_penalty: Finding | None
+
+    @property
+    def misses(self) -> list[str]:
+        """In words: the miss cache, if one was found, and what a miss adds."""
+        held = folded(self.miss_cache) if self.miss_cache is not None and self.miss_cache.value else ""
+        added = folded(self.miss_penalty) if self.miss_penalty is not None else ""
+        return [f"miss cache of {held}"] * bool(held) + [f"a miss adds {added}"] * bool(added)
 
 
 @dataclass(frozen=True)
@@ -222,7 +230,7 @@ def _is_own_level(level: Level, by_element: dict[str, dict[str, Finding]]) -> bo
 
 
 def _tlb(element: str, found: dict[str, Finding]) -> Tlb:
-    attributes = ("entries", "page_size", "reach", "miss_penalty")
+    attributes = ("entries", "page_size", "reach", "miss_cache", "miss_penalty")
     return Tlb(element, title_of(element), *(found.get(name) for name in attributes))
 
 

@@ -241,7 +241,7 @@ def _box(group: Sequence[str], values: _Values, kind: str = "cache") -> Box:
             own = texts.get(first)
             lines += [template.format(own)] if own else []
             lines += [f"{title_of(each, short=True)}: {text}" for each, text in texts.items() if text != own]
-        elif first in texts:
+        elif first in texts and (attribute, texts[first]) != ("miss_cache", "0"):
             line = "1 set" if (attribute, texts[first]) == ("sets", "1") else template.format(texts[first])
             ways = values.text(first, "ways") if attribute == "sets" else ""
             lines.append(f"{line} x {ways} ways" if 0 < len(ways) < MAX_WAYS_LENGTH else line)

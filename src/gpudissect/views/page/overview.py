@@ -32,9 +32,9 @@ def level_row(level: Level) -> tuple[str, ...]:
 
 def tlb_line(tlb: Tlb) -> str:
     """One TLB as a line of text."""
-    entries, page, reach, miss = (_text(each) for each in (tlb.entries, tlb.page_size, tlb.reach, tlb.miss_penalty))
+    entries, page, reach = (_text(each) for each in (tlb.entries, tlb.page_size, tlb.reach))
     size = f"{entries} x {page}" if entries and page else entries or page
-    return ", ".join(filter(None, (size, f"reach {reach}" if reach else "", f"a miss adds {miss}" if miss else "")))
+    return ", ".join(filter(None, (size, f"reach {reach}" if reach else "", *tlb.misses)))
 
 
 def overview(result: Result, summary: Summary) -> Iterator[Markup]:
