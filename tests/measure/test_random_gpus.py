@@ -67,6 +67,13 @@ def with_tlbs(seed, *tlbs):
     return SimulatedGpu(hierarchy, spec="sim:test", name="test", noise=gpu.noise)
 
 
+@pytest.mark.parametrize("seed", [5000801, 6000394, 6000569])
+def test_lines_that_conflict_in_the_l2_make_no_page_of_a_tlb_larger(seed):
+    gpu = random_gpu(seed)
+    size = estimates(gpu, ["tlb.tlb_l2"], seed)["tlb_l2", "page_size"]
+    assert size.value in (None, gpu.hierarchy.tlbs[1].page) and gpu.hierarchy.tlbs[1].index.kind is IndexKind.XOR
+
+
 def test_pages_of_a_tlb_whose_sets_contradict_them_are_doubtful():
     """Each page was taken for two entries of half its size."""
     gpu = with_tlbs(1800453, ((45,), 4, PolicyKind.NRU, 20.9), ((67,) * 4, 16, PolicyKind.SRRIP, 47.6))

@@ -30,6 +30,7 @@ WARMUP = 2
 DISTURBED_WARMUP, DISTURBED_ACCESSES = 256, 1 << 16  # laps, accesses at most, beside other processes: evict their pages
 LAPS = 5
 MAX_ATTEMPTS = 6  # at a decision, each with twice the laps
+SCATTERED_CHAINS = 3
 PROBES = 7  # sizes tried at once between one that fits and one that does not
 UNDECIDED = "it could not be decided whether some pages stay resident together"
 
@@ -143,6 +144,21 @@ class PageAccesses:
         (base,) = _cycles_by_line([offsets], others)
         return np.asarray(trace.cycles.reshape(LAPS, -1) - np.median(base, axis=0))
 
+    def in_both_orders(self, pages: Pages) -> Ask[tuple[Penalties, Penalties]]:
+        """Penalties of pages in order, and in random order."""
+        (at_random,) = yield from self.penalties([pages])
+        (in_order,) = yield from self.visits([pages], LAPS)
+        return in_order, at_random
+
+    def scattered(self, count: int, page: int, room: int) -> list[Pages]:
+        """Chains of `count` of `room` pages of `page` bytes, each at any place in its page, in units of `spacing`."""
+        chains = []
+        for number in range(SCATTERED_CHAINS):
+            rng = self.bench.rng("scattered", page, number)
+            pages = rng.choice(room, size=count, replace=False)
+            chains.append(pages * (page // self.spacing) + rng.integers(0, page // self.spacing, size=pages.size))
+        return chains
+
     def misread_share(self, threshold: float) -> float:
         """Share of accesses with a hitting translation that are slower than usual by `threshold` cycles."""
         control = self._control(threshold)
@@ -205,6 +221,15 @@ class PageAccesses:
         warmup = max(WARMUP, min(DISTURBED_WARMUP, DISTURBED_ACCESSES // order.count)) if self._is_disturbed else WARMUP
         chase = partial(Chase, path=PATH, order=order, timing=Timing.EACH, warmup=warmup, laps=laps, alone=True)
         return chase(sm=self._sm, repetition=repetition)
+
+
+def halves(count: int) -> Pages:
+    """Consecutive pages in units of half pages: the lower half of the first ones, the upper half of the others.
+
+    If the halves were pages, they would be spread evenly over twice as many sets.
+    """
+    pages = np.arange(count)
+    return 2 * pages + (pages >= (count + 1) // 2)
 
 
 def random_visits(pages: int, rng: np.random.Generator) -> Pages:

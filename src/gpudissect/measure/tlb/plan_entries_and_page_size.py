@@ -6,6 +6,7 @@ number stays the same (MC16 s4.4).
 """
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import NoneType
@@ -16,7 +17,19 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_residency import Fit
 from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL, EXACT, LATENCY
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, together, without
+from gpudissect.measure.plan import (
+    Ask,
+    Bench,
+    Experiment,
+    Key,
+    Known,
+    Outcome,
+    Plan,
+    StopEarly,
+    found,
+    together,
+    without,
+)
 from gpudissect.measure.tlb.infer_miss_penalty import (
     MIN_STEP_CYCLES,
     MIN_STEP_SHARE,
@@ -27,7 +40,15 @@ from gpudissect.measure.tlb.infer_miss_penalty import (
     TlbLevel,
     next_miss_penalty,
 )
-from gpudissect.measure.tlb.page_accesses import LAPS, PageAccesses, Pages, Undecided, memory_limit
+from gpudissect.measure.tlb.page_accesses import (
+    LAPS,
+    SCATTERED_CHAINS,
+    PageAccesses,
+    Pages,
+    Undecided,
+    halves,
+    memory_limit,
+)
 from gpudissect.units import MIB, format_bytes, format_bytes_rounded
 from gpudissect.vocabulary import TLBS
 
@@ -37,20 +58,19 @@ MIN_PAGE_SIZE = 4096
 MIN_PAGES = 40  # that must fit into memory at the first distance
 FIRST_PAGES, MAX_PAGES = 8, 8192  # of chains
 MAX_UNUSED_SHARE = 0.12
-"""Entries of a large TLB that other physical pages may use or leave unused, relative to those used. In one
-process, counts repeat within 2; from process to process, H200s gave 1,852 to 2,050 (34 counts)."""
-COST_ROUNDS = 3  # latencies drift between the chains that are compared
+"""Entries of a large TLB that consecutive pages may leave unused where the memory begins elsewhere, relative to those
+used. In one process, counts repeat within 2; from process to process, H200s gave 1,852 to 2,050 (34 counts)."""
 MAX_EXACT_ENTRIES = 128  # of more entries, others may have taken one, or a few misses may have passed for misread
+PLACEMENT = "depends on where the memory begins, which differs from process to process"
+COST_ROUNDS = 3  # latencies drift between the chains that are compared
 MIN_MISS_SHARE = 0.4  # of accesses: with twice as many pages as entries half or more miss, whatever the policy
 MIN_PACKED_PAGES = 2
 MAX_PACKED_SHARE = 0.25  # of the share of slow accesses over all pages, for lines in few pages
-SCATTERED_CHAINS = 3
 SCATTER_RANGE = 16  # pages from which scattered ones are chosen, in entries
 MAX_FEW = 16  # pages that fit wherever they are, or half of those that fit into one set
 MAX_HELD_SHARE = 0.25  # of the entries, which the TLB before may hold
 MAX_SET_RATIO = 4  # times as many pages half as far apart as fit: they cannot all fit
 PAGE_POSITIONS = 64  # in a page at which a line may be
-PLACEMENT = "depends on the physical pages, which differ from process to process"
 NO_LARGER = "slower accesses reach no further than the previous TLB: they are misses of that TLB, not another level"
 METHOD = "chains of one line per page compared with the same lines a few pages at a time"
 
@@ -73,12 +93,10 @@ def tlb_plan(element: str, bench: Bench, known: Known) -> Plan:
     search = _Search(bench, last)
     slow_pages = yield from search.slow_pages()
     if slow_pages is None:
-        size, evidence = search.max_fast_bytes, tuple(search.evidence)
+        size, origin = search.max_fast_bytes, {"method": METHOD, "evidence": tuple(search.evidence)}
         reason = f"no access within {format_bytes_rounded(size)} is slower because of its page"
-        absent = without(Status.NOT_FOUND, element, reason, *ATTRIBUTES)
-        lows = (None, None, size, None)  # only the reach is known to be larger
-        pairs = zip(absent, lows, strict=True)
-        return Outcome(tuple(replace(each, low=low, method=METHOD, evidence=evidence) for each, low in pairs))
+        absent = without(Status.NOT_FOUND, element, reason, *ATTRIBUTES, **origin)
+        return Outcome(tuple(replace(each, low=size if each.attribute == "reach" else None) for each in absent))
     try:
         level = yield from search.level(*slow_pages)
     except Undecided as undecided:
@@ -112,7 +130,7 @@ class _Search:
     def slow_pages(self) -> Ask[tuple[MissPenalty, int, int, int] | None]:
         """The next penalty, the distance at which it shows, and numbers of pages without and with it."""
         spacing = MAX_PAGE_SIZE
-        while spacing * MIN_PAGES > self.limit and spacing > MIN_PAGE_SIZE:
+        while spacing > max(MIN_PAGE_SIZE, self.limit // MIN_PAGES):
             spacing //= 2
         while spacing >= self.min_page:
             most = min(self.limit // spacing, MAX_PAGES)
@@ -160,13 +178,15 @@ class _Search:
             smaller, entries = yield from self.smaller_pages(page, miss, entries)
         if page < widest:
             yield from self.check_again(page, miss, entries, few)
-        if page < widest and self.overflow(entries, page).size == 2 * entries:
-            # Pages far apart change the window even in order.
-            _, slower = yield from self.in_order(entries, page, miss)
-            if isinstance(slower, str):
-                return slower
-            miss = slower
+            if self.overflow(entries, page).size == 2 * entries:  # pages far apart change the window even in order
+                _, slower = yield from self.in_order(entries, page, miss)
+                if isinstance(slower, str):
+                    return slower
+                miss = slower
         costs = yield from self.repeat_costs(self.overflow(entries, page), page, miss)
+        with suppress(StopEarly):  # early recordings have no such chain
+            if (yield from self.fits_in_halves(page, miss, entries)):
+                raise Undecided(f"{entries + 1} lines {format_bytes(page)} apart overflow, but not at other places")
         evidence = *self.evidence, *costs.evidence
         return TlbLevel(miss, costs, page, entries - costs.held, evidence, self.at(page).address)
 
@@ -179,10 +199,9 @@ class _Search:
         if (slow := float(np.mean(ordered >= miss.threshold))) >= MIN_MISS_SHARE:
             return ordered, miss
         smaller = next_miss_penalty([ordered], self.last_miss, self.at(page).noise)
-        size = format_bytes(entries * page)
         return ordered, smaller or (
-            f"with twice {size} in order, {slow:.0%} of accesses are slower; with a TLB half or more would be: they "
-            "may change the window of the page table (MC16 s5.2, P6), or lines conflict in the L2"
+            f"with twice {format_bytes(entries * page)} in order, {slow:.0%} of accesses are slower; with a TLB half "
+            "or more would be: they may change the window of the page table (MC16 s5.2, P6), or lines conflict in the L2"
         )
 
     def overflow(self, entries: int, page: int) -> Pages:
@@ -191,10 +210,9 @@ class _Search:
 
     def max_resident(self, spacing: int, miss: MissPenalty, low: int, high: int) -> Ask[int]:
         """The most pages that stay resident, of which `low` probably do and `high` do not. Raises `Undecided`."""
-        accesses = self.at(spacing)
-        while low > 1 and (yield from accesses.fit([np.arange(low)], miss.threshold)) != [Fit.FITS]:
+        while low > 1 and (yield from self.at(spacing).fit([np.arange(low)], miss.threshold)) != [Fit.FITS]:
             low, high = low // 2, low
-        return (yield from accesses.max_resident(np.arange(high), miss.threshold, low))
+        return (yield from self.at(spacing).max_resident(np.arange(high), miss.threshold, low))
 
     def wider_pages(self, spacing: int, miss: MissPenalty, entries: int) -> Ask[tuple[int, int]]:
         """A distance at which no pages share an entry, and how many fit: twice as far apart, no fewer."""
@@ -262,12 +280,12 @@ class _Search:
         of the entries in both halves of pages twice as large fit, and one more.
         """
         again, room = PageAccesses(page, self.bench), self.limit // page
-        chains = [pages for count in (entries + 1, few) for pages in self.scattered(count, page, page, room)]
-        fits = yield from again.fit([*chains, _halves(entries // 2 + 1)], miss.threshold)
+        chains = [pages for count in (entries + 1, few) for pages in again.scattered(count, page, room)]
+        fits = yield from again.fit([*chains, halves(entries // 2 + 1)], miss.threshold)
         self.evidence += again.evidence
         if fits != [Fit.OVERFLOWS] * SCATTERED_CHAINS + [Fit.FITS] * (SCATTERED_CHAINS + 1):
-            size = format_bytes(page)
-            raise Undecided(f"when measured again {few} pages of {size} do not stay resident, or {entries + 1} do")
+            what = f"{few} pages of {format_bytes(page)} do not stay resident, or {entries + 1} do"
+            raise Undecided(f"when measured again {what}")
 
     def max_in_sets(self, entries: int, page: int) -> int:
         """Pages that cannot all fit, if `entries` do twice as far apart."""
@@ -275,13 +293,12 @@ class _Search:
 
     def overflow_in_sets(self, page: int, miss: MissPenalty, entries: int) -> Ask[str]:
         """Why pages may be smaller, in sets; empty if one page more than entries overflows wherever it is."""
-        grain = min(max(page // PAGE_POSITIONS, self.min_page), page)
-        room = min(self.limit // page, max(SCATTER_RANGE * entries, MAX_PAGES))
+        grain, room = self.grain(page), min(self.limit // page, max(SCATTER_RANGE * entries, MAX_PAGES))
         if room <= entries:
             return ""
-        chains = self.scattered(entries + 1, page, grain, room)
+        chains = self.at(grain).scattered(entries + 1, page, room)
         if grain < page:
-            chains.append(_halves(entries + 1) * (page // 2 // grain))
+            chains.append(halves(entries + 1) * (page // 2 // grain))
         fits = yield from self.at(grain).fit(chains, miss.threshold)
         if all(fit is Fit.OVERFLOWS for fit in fits) or (yield from self.held_before(page, miss, entries)):
             return ""
@@ -289,6 +306,23 @@ class _Search:
             f"{entries + 1} lines {format_bytes(page)} apart overflow, but {entries + 1} scattered ones do not: pages "
             "are smaller, and the entries are in sets"
         )
+
+    def fits_in_halves(self, page: int, miss: MissPenalty, entries: int) -> Ask[bool]:
+        """Whether one page more than entries fits if each is moved by half a page and has another line.
+
+        So pages are smaller; what looked like a miss of the TLB were lines that conflict in the L2.
+        """
+        grain = self.grain(page)
+        if grain == page or self.limit // page <= entries:
+            return False
+        others = self.at(grain).to_other_lines()
+        fits = yield from others.fit([halves(entries + 1) * (page // 2 // grain)], miss.threshold)
+        self.evidence += others.evidence
+        return fits == [Fit.FITS] and not (yield from self.held_before(page, miss, entries))
+
+    def grain(self, page: int) -> int:
+        """Bytes of which the places of lines in pages are multiples."""
+        return min(max(page // PAGE_POSITIONS, self.min_page), page)
 
     def held_before(self, page: int, miss: MissPenalty, entries: int) -> Ask[bool]:
         """Whether pages beyond the entries stay in the TLB before, for with as many more as that holds they overflow.
@@ -298,16 +332,7 @@ class _Search:
         held = self.last_entries
         if not 0 < held <= MAX_HELD_SHARE * entries or (entries + held + 1) * page > self.limit:
             return False
-        return (yield from self.at(page // 2).fit([_halves(entries + held + 1)], miss.threshold)) == [Fit.OVERFLOWS]
-
-    def scattered(self, count: int, page: int, grain: int, room: int) -> list[Pages]:
-        """Chains of `count` of `room` pages, each at any multiple of `grain` in its page, in units of `grain`."""
-        chains = []
-        for number in range(SCATTERED_CHAINS):
-            rng = self.bench.rng("scattered", page, number)
-            pages = rng.choice(room, size=count, replace=False)
-            chains.append(pages * (page // grain) + rng.integers(0, page // grain, size=pages.size))
-        return chains
+        return (yield from self.at(page // 2).fit([halves(entries + held + 1)], miss.threshold)) == [Fit.OVERFLOWS]
 
     def repeat_costs(self, pages: Pages, page: int, miss: MissPenalty) -> Ask[MissCosts]:
         """Penalties of a chain of which every page misses, each measured several times from the beginning."""
@@ -315,7 +340,7 @@ class _Search:
         evidence: list[str] = []
         held = [pages.size]
         repetitions = [PageAccesses(page, self.bench, number) for number in range(1, COST_ROUNDS + 1)]
-        measured = yield from together([_in_both_orders(each, pages) for each in repetitions])
+        measured = yield from together([each.in_both_orders(pages) for each in repetitions])
         for again, both in zip(repetitions, measured, strict=True):
             evidence += again.evidence
             for cycles, penalties in zip(costs, both, strict=True):
@@ -324,22 +349,6 @@ class _Search:
                 if (slow := by_page[by_page >= miss.threshold]).size:
                     cycles.append(float(np.median(slow)))
         return MissCosts(tuple(costs[0]), tuple(costs[1]), tuple(evidence), min(held))
-
-
-def _in_both_orders(accesses: PageAccesses, pages: Pages) -> Ask[tuple[Penalties, Penalties]]:
-    """Penalties of pages in order, and in random order."""
-    (at_random,) = yield from accesses.penalties([pages])
-    (in_order,) = yield from accesses.visits([pages], LAPS)
-    return in_order, at_random
-
-
-def _halves(count: int) -> Pages:
-    """Consecutive pages in units of half pages: the lower half of the first ones, the upper half of the others.
-
-    If the halves were pages, they would be spread evenly over twice as many sets.
-    """
-    pages = np.arange(count)
-    return 2 * pages + (pages >= (count + 1) // 2)
 
 
 def _estimates(element: str, level: TlbLevel, last: TlbLevel | None, certain: bool) -> tuple[Estimate, ...]:
