@@ -201,7 +201,7 @@ class _Search:
         smaller = next_miss_penalty([ordered], self.last_miss, self.at(page).noise)
         return ordered, smaller or (
             f"with twice {format_bytes(entries * page)} in order, {slow:.0%} of accesses are slower; with a TLB half "
-            "or more would be: they may change the window of the page table (MC16 s5.2, P6), or lines conflict in the L2"
+            "or more would be: they may change the window of the page table (MC16 s5.2, P6), or conflict in the L2"
         )
 
     def overflow(self, entries: int, page: int) -> Pages:
