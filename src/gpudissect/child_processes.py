@@ -29,6 +29,7 @@ _FILE_LIMIT_BYTES = 1 << 30
 _MIN_FREE_BYTES = 32 << 10  # of the temporary folder after a program has ended: below, what it wrote may be cut off
 _REMOVAL_ATTEMPTS, _REMOVAL_PAUSE_S = 20, 0.01  # a process that is being killed may still write
 _LOCK_S = 1.0
+KILL_TIMEOUT_S = 5.0
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 
 _lock = threading.Lock()
@@ -116,11 +117,15 @@ def start_process(command: Sequence[str], **options: Any) -> "subprocess.Popen[b
 
 
 def kill_process(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a program from `start_process` and its children, unless it has ended. May be called twice."""
+    """Kill a program from `start_process` and its children, unless it has ended. May be called twice.
+
+    One that hangs in a driver does not end: it is left after `KILL_TIMEOUT_S`.
+    """
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(KILL_TIMEOUT_S)
     with _lock:
         _groups.discard(process.pid)
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gpudissect import workload
+from gpudissect import child_processes, workload
 from gpudissect.device import child, kinds, process
 from gpudissect.device.child import start_child
 from gpudissect.device.process import DeviceProcess, serve
@@ -181,6 +181,21 @@ def test_closing_does_not_wait_for_a_device_that_is_starting():
         os.kill(device._process.pid, signal.SIGSTOP)
         begin = time.monotonic()
     assert time.monotonic() - begin < 5
+
+
+@linux
+def test_closing_leaves_a_process_that_cannot_be_killed(monkeypatch):
+    """One that hangs in the driver, say."""
+    monkeypatch.setattr(child_processes, "KILL_TIMEOUT_S", 0.1)
+    device = DeviceProcess(SPEC, start_child(SPEC, 0, 1))
+    os.kill(device._process.pid, signal.SIGSTOP)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "killpg", lambda *_: None)
+        begin = time.monotonic()
+        device.close()
+    assert time.monotonic() - begin < 5 and device._process.poll() is None
+    child_processes.kill_process(device._process)
+    assert device._process.poll() is not None
 
 
 def test_closing_ends_processes_that_measure(device):

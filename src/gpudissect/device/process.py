@@ -55,11 +55,12 @@ class _Channel:
         self._outgoing.put(message)
 
     def close(self) -> None:
-        """Close the socket, once the other process has ended."""
+        """Close the socket, once the other process has ended; one that hangs in a driver keeps it open."""
         self.put(_END)
         for thread in self._threads:
-            thread.join()
-        self._connection.close()
+            thread.join(_EXIT_S)
+        if not any(thread.is_alive() for thread in self._threads):
+            self._connection.close()
 
     def _send(self) -> None:
         with suppress(OSError):
@@ -203,7 +204,8 @@ class DeviceProcess(Device, BatchQueue):
                 self._process.wait(_EXIT_S)
             kill_process(self._process)
             code = self._process.returncode
-            raise DeviceError(f"{self._spec}: the device process exited with code {code}; run the survey again")
+            what = "cannot be killed" if code is None else f"exited with code {code}"
+            raise DeviceError(f"{self._spec}: the device process {what}; run the survey again")
         return pickle.loads(message)
 
 
