@@ -159,7 +159,7 @@ def page(surveyed: Sequence[Surveyed]) -> str:
         f"{len(surveyed)} random simulated GPUs, seeds {seeds}: all replacement "
         "policies, three kinds of index function, unequal sets, sectors, copies, partitioned caches, prefetch into the "
         "L2, TLBs before and behind the L1, page windows, costlier page walks for data in memory, index functions "
-        "by path, TLBs whose sets are XORs, miss caches, more tags than data, lines that take less room until their "
+        "by path, TLBs with an XOR index, miss caches, more tags than data, lines that take less room until their "
         "second access, other processes, and up to 1 % of the accesses delayed. "
         "An answer is right if its bracket holds the true value. "
         "Made by `validation/calibrate.py`.",
@@ -276,10 +276,12 @@ def main() -> None:
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--keep", action="store_true", help=f"write docs/{PAGE.name}")
     output.add_argument("--untuned", action="store_true", help="GPUs beyond the ranges of these: see untuned_gpu")
-    parser.add_argument("--elements", nargs="+", choices=ELEMENTS, default=ELEMENTS, metavar="NAME")
+    parser.add_argument(
+        "--elements", nargs="+", choices=ELEMENTS, default=ELEMENTS, metavar="NAME", help="survey these alone"
+    )
     options = parser.parse_args()
     if options.keep and options.elements is not ELEMENTS:
-        parser.error("the page is about all elements: leave out --elements, or --keep")
+        parser.error("--keep writes the page about all elements: leave out --elements or --keep")
     surveyed: list[Surveyed] = []
     pool = ProcessPoolExecutor(options.workers, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN))
     try:

@@ -64,11 +64,11 @@ KEPT_LINES, KEPT_SETS = 8192, 2  # lines of `hits`, and sets whose sequences are
 SEQUENCE, HINTED = 4096, 12  # accesses of a sequence; the first sequence with hints
 WARM = 700_000  # accesses until the contents of most sets are known
 NEAR_CYCLES, HOME_CYCLES = 385, 500  # a hit in the near partition, or in that of the home, takes at most so many
-MIN_PREDICTED = 0.995, 0.9966  # shares of random accesses, without and with lines that others keep
-STORED, STORED_BYTES = 16, 4  # random accesses whose results one store holds
-RESULTS = 32 << 30  # bytes from the start of the allocation to these results
-KEPT = range(3)  # lines of others in a set
-MIN_FEWER_ERRORS = 0.5  # for each line that others keep
+MIN_PREDICTED = 0.995, 0.9966  # shares of random accesses, without and with occupied ways
+ACCESSES_PER_STORE, STORE_BYTES = 16, 4  # random accesses whose results one store holds
+RESULTS_OFFSET = 32 << 30  # bytes from the start of the allocation to these results
+OCCUPIED = range(3)  # ways of a set that something else may occupy
+MIN_ERRORS_REMOVED = 0.5  # by each occupied way
 
 
 def parity(values: Numbers, bits: tuple[int, ...]) -> Numbers:
@@ -246,39 +246,39 @@ def random_lines(accesses: int, start: int) -> Numbers:
 
 
 def random_run(packed: NDArray[np.uint8], near: int, start: int) -> tuple[Numbers, Flags]:
-    """Sets of the random accesses after `WARM` of them; which are predicted wrongly if others keep 0, 1 or 2 lines.
+    """Sets of the random accesses after `WARM` of them; which are mispredicted if 0, 1 or 2 ways are occupied.
 
     Shapes (accesses,) and (3, accesses). The results that the probe stores take ways, too, also those with a far home.
     """
     observed = (packed[:, None] >> np.arange(0, 8, 2) & 3).ravel()
-    stores = np.arange(STORED - 1, observed.size, STORED)
-    results = (RESULTS + start) // LINE + np.arange(stores.size) * STORED_BYTES // LINE
+    stores = np.arange(ACCESSES_PER_STORE - 1, observed.size, ACCESSES_PER_STORE)
+    results = (RESULTS_OFFSET + start) // LINE + np.arange(stores.size) * STORE_BYTES // LINE
     lines = np.insert(random_lines(observed.size, start), stores + 1, results)
     is_load = np.insert(np.ones(observed.size, bool), stores + 1, False)
     sets = near_sets(lines, near)[1]
-    missed = np.array([simulate(lines, sets, WAYS - kept)[is_load][WARM:] for kept in KEPT])
+    missed = np.array([simulate(lines, sets, WAYS - occupied)[is_load][WARM:] for occupied in OCCUPIED])
     return sets[is_load][WARM:], (missed == 1) != (observed[WARM:] != 0)
 
 
-def kept_by_others(sets: Numbers, wrong: Flags) -> Numbers:
-    """Lines of others that each set keeps, as most accesses to it suggest."""
+def occupied_ways(sets: Numbers, wrong: Flags) -> Numbers:
+    """Ways of each set that something else occupies: each must remove `MIN_ERRORS_REMOVED` errors or more."""
     errors = np.array([np.bincount(sets, each, SLICES * SETS) for each in wrong])
-    return np.asarray(np.argmin(errors + np.array(KEPT)[:, None] * MIN_FEWER_ERRORS, axis=0), dtype=np.int64)
+    return np.asarray(np.argmin(errors + np.array(OCCUPIED)[:, None] * MIN_ERRORS_REMOVED, axis=0), dtype=np.int64)
 
 
 def check_random(runs: list[tuple[Numbers, Flags]]) -> bool:
-    """Print how many of the random accesses are predicted to hit or miss in the near partition; whether enough are.
+    """Print the share of random accesses predicted correctly (hit or miss near); whether it is as the page says.
 
-    The lines that others keep are learnt from the other GPUs.
+    Occupied ways are learnt from the other GPUs.
     """
-    kept = [kept_by_others(*run) for run in runs]
+    occupied = [occupied_ways(*run) for run in runs]
     shares = []
     for number, (sets, wrong) in enumerate(runs):
-        by_set = np.median([each for other, each in enumerate(kept) if other != number], axis=0).astype(np.int64)
-        with_kept = wrong[by_set[sets], np.arange(sets.size)]
-        shares.append((1 - wrong[0].mean(), 1 - with_kept.mean()))
+        by_set = np.median([each for other, each in enumerate(occupied) if other != number], axis=0).astype(np.int64)
+        with_occupied = wrong[by_set[sets], np.arange(sets.size)]
+        shares.append((1 - wrong[0].mean(), 1 - with_occupied.mean()))
         print(f"random accesses of GPU {number} predicted: {shares[-1][0]:.2%}", end="; ")
-        print(f"with lines that others keep on other GPUs {shares[-1][1]:.2%} (in {np.sum(by_set > 0)} sets)")
+        print(f"with ways that are occupied on other GPUs {shares[-1][1]:.2%} ({np.sum(by_set > 0)} sets)")
     return bool(np.all(np.array(shares) >= MIN_PREDICTED))
 
 

@@ -40,7 +40,7 @@ def test_every_policy_and_kind_of_index_occurs():
         *("partitions", "no TLB", "two TLBs", "unequal sets", "a texture cache of its own", "four copies"),
         *("two copies of the L1", "a TLB with a fixed order"),
         *("an L1 before the TLBs", "cold walks", "page window", "prefetch", "an L1 with more tags than room"),
-        *("a TLB whose sets are XORs", "a miss cache"),
+        *("a TLB with an XOR index", "a miss cache"),
     ],
 )
 def test_some_gpus_have_it_and_some_lack_it(holds):

@@ -204,7 +204,7 @@ class DeviceProcess(Device, BatchQueue):
                 self._process.wait(_EXIT_S)
             kill_process(self._process)
             code = self._process.returncode
-            what = "cannot be killed" if code is None else f"exited with code {code}"
+            what = "cannot be killed: it may hang in the driver" if code is None else f"exited with code {code}"
             raise DeviceError(f"{self._spec}: the device process {what}; run the survey again")
         return pickle.loads(message)
 

@@ -98,11 +98,11 @@ class Tlb:
     miss_penalty: Finding | None
 
     @property
-    def misses(self) -> list[str]:
+    def miss_phrases(self) -> list[str]:
         """In words: the miss cache, if one was found, and what a miss adds."""
         held = folded(self.miss_cache) if self.miss_cache is not None and self.miss_cache.value else ""
         added = folded(self.miss_penalty) if self.miss_penalty is not None else ""
-        return [f"miss cache of {held}"] * bool(held) + [f"a miss adds {added}"] * bool(added)
+        return [f"{held}-entry miss cache"] * bool(held) + [f"a miss adds {added}"] * bool(added)
 
 
 @dataclass(frozen=True)

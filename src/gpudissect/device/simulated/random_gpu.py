@@ -105,11 +105,11 @@ def _with_room(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
 
 
 def _with_xor_tlb(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
-    """A second TLB of 192 to 1536 entries whose sets are XORs of page numbers, perhaps with a miss cache beside it."""
+    """A second TLB of 192 to 1536 entries with an XOR index, perhaps with a miss cache beside it."""
     first, ways = hierarchy.tlbs[0], rng.choice([4, 6, 8, 12])
     bits = rng.randint(5 if ways > 4 else 6, 7)
     page = first.page * rng.choice([1, 2])
-    low, above = page.bit_length() - 1, ways.bit_length() - 1  # as many pages as there are entries differ in all bits
+    low, above = page.bit_length() - 1, ways.bit_length() - 1  # bits that vary over as many pages as entries
     masks = [1 << bit | sum(1 << bits + n for n in range(above) if rng.random() < 1 / 3) for bit in range(bits)]
     index = Index(IndexKind.XOR, masks=tuple(mask << low for mask in masks))
     miss_cache = rng.choice([0, 0, 0, 4, 16, 32])

@@ -5,7 +5,7 @@ linear index, the XOR of the numbers of two pages decides whether they share a s
 XOR count together, and the XORs of those that conflict are the null space of the index.
 
 Unlike group tests, this needs no minimal set of conflicting pages. None exists where a further structure holds some of
-the pages that a set lost: beside the second TLB of an H200, a buffer holds the last 16 misses.
+the pages that a set lost: beside the second TLB of an H200, a miss cache holds the last 16 misses.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from gpudissect.simulation.cache.models import CacheModel
 from gpudissect.trace import Array
 
 MAX_VISITS = 1 << 15  # that are examined
-CHUNK_VISITS = 16  # of those examined, at a time
+CHUNK_VISITS = 16  # examined at a time
 VISITS_PER_BIN = 256  # a bin has similar numbers of misses since the last visit
 MIN_SCORE = 6.0  # standard deviations; of 8,192 random scores, the largest is about 4
 MIN_PAIRS_SHARE = 0.01  # relative to the XOR with most pairs; fewer decide nothing
@@ -127,7 +127,7 @@ def _rows(excess: NDArray[np.float64], pairs: NDArray[np.float64]) -> tuple[int,
 def _count_conflicts(laps: Sequence[Lap], end: int) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """By XOR below `end`: misses of a page after the other missed, beyond those expected; number of such visits.
 
-    First of every other visit that is examined, then of those between.
+    First of every other visit that is examined, then of the rest.
     """
     step = -(-sum(visits.size for visits, _ in laps) // MAX_VISITS)
     examined = [_examined(visits, missed, step) for visits, missed in laps]

@@ -151,7 +151,7 @@ class PageAccesses:
         return in_order, at_random
 
     def scattered(self, count: int, page: int, room: int) -> list[Pages]:
-        """Chains of `count` of `room` pages of `page` bytes, each at any place in its page, in units of `spacing`."""
+        """Chains of `count` of `room` pages of `page` bytes, lines anywhere in their pages, in units of `spacing`."""
         chains = []
         for number in range(SCATTERED_CHAINS):
             rng = self.bench.rng("scattered", page, number)

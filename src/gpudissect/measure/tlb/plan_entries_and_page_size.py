@@ -58,16 +58,16 @@ MIN_PAGE_SIZE = 4096
 MIN_PAGES = 40  # that must fit into memory at the first distance
 FIRST_PAGES, MAX_PAGES = 8, 8192  # of chains
 MAX_UNUSED_SHARE = 0.12
-"""Entries of a large TLB that consecutive pages may leave unused where the memory begins elsewhere, relative to those
-used. In one process, counts repeat within 2; from process to process, H200s gave 1,852 to 2,050 (34 counts)."""
+"""Entries of a large TLB that consecutive pages may leave unused if the memory begins at another address, relative to
+those used. In one process, counts repeat within 2; from process to process, H200s gave 1,852 to 2,050 (34 counts)."""
 MAX_EXACT_ENTRIES = 128  # of more entries, others may have taken one, or a few misses may have passed for misread
-PLACEMENT = "depends on where the memory begins, which differs from process to process"
+PLACEMENT = "depends on the address at which the memory begins, which differs from process to process"
 COST_ROUNDS = 3  # latencies drift between the chains that are compared
 MIN_MISS_SHARE = 0.4  # of accesses: with twice as many pages as entries half or more miss, whatever the policy
 MIN_PACKED_PAGES = 2
 MAX_PACKED_SHARE = 0.25  # of the share of slow accesses over all pages, for lines in few pages
 SCATTER_RANGE = 16  # pages from which scattered ones are chosen, in entries
-MAX_FEW = 16  # pages that fit wherever they are, or half of those that fit into one set
+MAX_FEW = 16  # pages that must fit wherever they are; at most half of those that fit, which may be those of one set
 MAX_HELD_SHARE = 0.25  # of the entries, which the TLB before may hold
 MAX_SET_RATIO = 4  # times as many pages half as far apart as fit: they cannot all fit
 PAGE_POSITIONS = 64  # in a page at which a line may be
@@ -186,7 +186,7 @@ class _Search:
         costs = yield from self.repeat_costs(self.overflow(entries, page), page, miss)
         with suppress(StopEarly):  # early recordings have no such chain
             if (yield from self.fits_in_halves(page, miss, entries)):
-                raise Undecided(f"{entries + 1} lines {format_bytes(page)} apart overflow, but not at other places")
+                raise Undecided(f"{entries + 1} lines {format_bytes(page)} apart overflow, others in half pages do not")
         evidence = *self.evidence, *costs.evidence
         return TlbLevel(miss, costs, page, entries - costs.held, evidence, self.at(page).address)
 
@@ -200,8 +200,8 @@ class _Search:
             return ordered, miss
         smaller = next_miss_penalty([ordered], self.last_miss, self.at(page).noise)
         return ordered, smaller or (
-            f"with twice {format_bytes(entries * page)} in order, {slow:.0%} of accesses are slower; with a TLB half "
-            "or more would be: they may change the window of the page table (MC16 s5.2, P6), or conflict in the L2"
+            f"over twice {format_bytes(entries * page)} in order, {slow:.0%} of accesses are slower; TLB misses would "
+            "slow half or more: it may be changes of the page-table window (MC16 s5.2, P6), or conflicts in the L2"
         )
 
     def overflow(self, entries: int, page: int) -> Pages:
@@ -276,16 +276,16 @@ class _Search:
     def check_again(self, page: int, miss: MissPenalty, entries: int, few: int) -> Ask[None]:
         """Raise `Undecided` unless one page more than entries overflows wherever it is, and `few` fit anywhere.
 
-        Measured again from the beginning: what is slow because of its distance is so relative to any other line. Half
-        of the entries in both halves of pages twice as large fit, and one more.
+        Measured again from the beginning: what is slow because of its distance is so relative to any other line. In
+        halves of pages twice as large, half of the entries and one more must fit: otherwise pages are that large.
         """
         again, room = PageAccesses(page, self.bench), self.limit // page
         chains = [pages for count in (entries + 1, few) for pages in again.scattered(count, page, room)]
         fits = yield from again.fit([*chains, halves(entries // 2 + 1)], miss.threshold)
         self.evidence += again.evidence
         if fits != [Fit.OVERFLOWS] * SCATTERED_CHAINS + [Fit.FITS] * (SCATTERED_CHAINS + 1):
-            what = f"{few} pages of {format_bytes(page)} do not stay resident, or {entries + 1} do"
-            raise Undecided(f"when measured again {what}")
+            size = format_bytes(page)
+            raise Undecided(f"when measured again {few} pages of {size} do not stay resident, or {entries + 1} do")
 
     def max_in_sets(self, entries: int, page: int) -> int:
         """Pages that cannot all fit, if `entries` do twice as far apart."""
@@ -308,9 +308,9 @@ class _Search:
         )
 
     def fits_in_halves(self, page: int, miss: MissPenalty, entries: int) -> Ask[bool]:
-        """Whether one page more than entries fits if each is moved by half a page and has another line.
+        """Whether one page more than entries fits if half are moved by half a page, and all have other lines.
 
-        So pages are smaller; what looked like a miss of the TLB were lines that conflict in the L2.
+        Then pages are smaller: what looked like misses of the TLB were lines that conflict in the L2.
         """
         grain = self.grain(page)
         if grain == page or self.limit // page <= entries:

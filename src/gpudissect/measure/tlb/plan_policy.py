@@ -35,7 +35,7 @@ from gpudissect.vocabulary import TLBS
 
 ATTRIBUTE = "replacement_policy"
 SEQUENCES, MAX_ROUNDS, HELD_OUT = 4, 4, 3  # sequences per round, rounds, and sequences not used to choose
-MORE_PAGES_RATIO = 1.25  # pages visited, in entries, to distinguish policies that predict the same of fewer
+MORE_PAGES_RATIO = 1.25  # pages, in entries, to distinguish policies that agree on fewer
 MIN_VISITS = 2048  # of a lap over all sequences of a round, or of those not used to choose
 LAPS = 4
 MAX_MISREAD_RATIO = 6.0  # disagreement relative to the share of misread hits: misses are misread too
@@ -83,7 +83,7 @@ class _PolicySearch:
         self.sequences: list[Pages] = []
         self.observed: list[Outcomes] = []
         self.held_out: list[Pages] = []
-        self.runs: list[list[Outcomes]] = []  # of these
+        self.runs: list[list[Outcomes]] = []  # outcomes of `held_out`, by run
         self.more: list[tuple[Pages, Outcomes]] = []  # sequences of more pages
 
     def policy(self) -> Ask[Estimate]:
@@ -111,12 +111,12 @@ class _PolicySearch:
         return (yield from self._checked(best, score, alike, misread))
 
     def _checked(self, best: PolicyKind, score: float, rivals: list[PolicyKind], misread: float) -> Ask[Estimate]:
-        """What the sequences not used to choose a policy show of it; `score` is its log-likelihood (nats)."""
+        """A policy checked on the held-out sequences; `score` is the log-likelihood (nats) of the first choice."""
         first, second = self.runs
         predicted = [self._predicted(best, pages) for pages in self.held_out]
         pairs = [[*zip(predicted, run, strict=True)] for run in (first, second)]
         more = [(self._predicted(best, pages), missed) for pages, missed in self.more]
-        share = _mean_agreement(*pairs, more)
+        share = _mean_agreement(*pairs)
         found, ambiguous = self._estimates()
         if share < WELL_PREDICTED and is_random(first, second, misread) and self._likely_random(score, misread):
             return found(value=PolicyKind.RANDOM.value, confidence=CONFLICTED, caveats=(RANDOM_MISSES, DISTURBED))
@@ -130,12 +130,13 @@ class _PolicySearch:
             self.evidence, self.accesses = [*self.evidence, *self.accesses.evidence], self.accesses.to_other_lines()
             self.runs[1] = yield from self._misses(self.held_out)
             pairs[1] = [*zip(predicted, self.runs[1], strict=True)]
-            share = _mean_agreement(*pairs, more)
+            share = _mean_agreement(*pairs)
             wrong = sum(infer_policy.count_common_errors(*each) for each in zip(*pairs, strict=True))
             max_wrong = infer_policy.max_repeated_errors(share, sum(each.size for each in predicted))
             found, ambiguous = self._estimates()
-        if share < 1 - MAX_MISREAD_RATIO * misread or wrong > max_wrong:
-            reason = f"predicts {share:.1%} of the accesses correctly and {wrong} wrongly in both runs"
+        share_of_all = min(share, _mean_agreement(more)) if more else share
+        if share_of_all < 1 - MAX_MISREAD_RATIO * misread or wrong > max_wrong:
+            reason = f"predicts {share_of_all:.1%} of the accesses correctly and {wrong} wrongly in both runs"
             return ambiguous(reason=f"none of the deterministic policies tried: the closest, {best}, {reason}")
         confidence = EXACT if share >= WELL_PREDICTED else BRACKETED
         caveats = [f"it predicts {share:.2%} of the accesses of sequences not used to choose it"]
@@ -213,9 +214,10 @@ class _PolicySearch:
         return Cache(self.sets.ways, page, page, index, Policy(kind))
 
     def _new_sequences(self, max_count: int, page_ratio: float = 0.0) -> list[Pages]:
-        """Visits of one page more than fits, or `page_ratio` times as many; of all pages of sets with a linear index.
+        """Random visits to one page more than fits, or to `page_ratio` times the entries, whichever is more.
 
-        There are `max_count` sequences, or as many as have `MIN_VISITS`. Pages whose set is not known are left out.
+        With a linear index, to all measured pages. At most `max_count` sequences; fewer, if these have `MIN_VISITS`.
+        Pages whose set is not known are left out.
         """
         pages = len(self.sets.set_of)
         if self.sets.index is None:

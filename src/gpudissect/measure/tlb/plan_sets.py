@@ -1,8 +1,8 @@
 """Sets and ways of a TLB.
 
-Of few entries, without assuming equal sets or an index: the pages without which the others fit. All other pages stay in
-the chain, so that a TLB in front of the one measured cannot come to hold them. Of many entries, with a linear index:
-see `infer_linear_sets`.
+With up to 256 entries, without assuming equal sets or an index: the pages without which the others fit. All other
+pages stay in the chain, so that a TLB in front of the one measured cannot come to hold them. Otherwise, or if that
+fails, with a linear index: see `infer_linear_sets`.
 """
 
 import math
@@ -33,7 +33,7 @@ from gpudissect.vocabulary import TLBS
 
 ATTRIBUTES = ("sets", "ways", "index_function")
 GROUPS = 64
-MAX_ENTRIES, MIN_LINEAR_ENTRIES = 256, 64  # of which sets are found by group tests, and from random visits
+MAX_ENTRIES, MIN_LINEAR_ENTRIES = 256, 64  # the most for group tests, the fewest for random visits
 BATCH = 8  # pages tried at once
 MIN_RANDOM_LAPS, MIN_RANDOM_VISITS = 4, 1 << 14  # the last lap checks the sets
 PAGE_RATIO = 2.25  # pages visited at random, in entries
@@ -46,8 +46,8 @@ METHOD = "group tests: pages without which the others fit"
 RANDOM_METHOD = "random visits: XORs of page numbers at which pages evict each other"
 CONSECUTIVE_METHOD = "consecutive pages that fit"
 NOT_SEPARATED = (
-    "its sets could not be separated: if they are unequal, it holds more than consecutive pages show, and fewer if it "
-    "has a miss cache"
+    "its sets could not be separated: with unequal sets it has more entries than consecutive pages show, with a miss "
+    "cache fewer"
 )
 NO_ADDRESS = "the device does not state where its memory begins, on which the sets depend"
 
@@ -95,7 +95,7 @@ class _SetSearch:
         return tuple(self.accesses.evidence[-MAX_EVIDENCE:])
 
     def sets(self) -> Ask[TlbSets]:
-        """By group tests, if there are few pages and these separate them; otherwise from random visits."""
+        """By group tests, if there are few entries and the tests separate the sets; otherwise from random visits."""
         if self.level.entries > MAX_ENTRIES:
             return (yield from self.linear_sets())
         try:
@@ -225,14 +225,14 @@ def _estimates(element: str, sets: TlbSets, level: TlbLevel) -> tuple[Estimate, 
     )
     if total == level.entries:
         return estimates
-    # Consecutive pages overflow one set before the others are full.
+    # Consecutive pages may overflow one set before the others are full, or a miss cache may hold some of them.
     caveats = (f"the ways of all sets; {level.entries} consecutive pages fit",)
     entries = found(element, "entries", total, total, total, *origin, caveats)
     return (*estimates, entries, found(element, "reach", reach, reach, reach, *origin, caveats))
 
 
 def _doubtful(element: str, level: TlbLevel) -> tuple[Estimate, ...]:
-    """What was found without the sets: they may be unequal, or the pages be others."""
+    """What was found without the sets: they may be unequal, or the page size wrong."""
     page, low = level.page_size, math.floor(level.entries / (1 + MAX_UNUSED_SHARE))
     fields = DOUBTFUL, CONSECUTIVE_METHOD, level.evidence, (NOT_SEPARATED,)
     return (

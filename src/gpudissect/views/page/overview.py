@@ -34,7 +34,7 @@ def tlb_line(tlb: Tlb) -> str:
     """One TLB as a line of text."""
     entries, page, reach = (_text(each) for each in (tlb.entries, tlb.page_size, tlb.reach))
     size = f"{entries} x {page}" if entries and page else entries or page
-    return ", ".join(filter(None, (size, f"reach {reach}" if reach else "", *tlb.misses)))
+    return ", ".join(filter(None, (size, f"reach {reach}" if reach else "", *tlb.miss_phrases)))
 
 
 def overview(result: Result, summary: Summary) -> Iterator[Markup]:

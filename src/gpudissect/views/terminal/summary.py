@@ -125,7 +125,7 @@ def _tlb_words(tlb: Tlb) -> str:
         f"{text}{noun}" for each, noun in ((tlb.entries, " entries"), (tlb.page_size, "")) if (text := _text(each))
     )
     parts = " = ".join(filter(None, (" x ".join(named), _text(tlb.reach))))
-    return ", ".join(filter(None, [parts, *tlb.misses]))
+    return ", ".join(filter(None, [parts, *tlb.miss_phrases]))
 
 
 def _print_labelled(out: Console, label: str, text: str) -> None:
