@@ -55,6 +55,11 @@ class Answer:
         return bool(self.is_right) and (isinstance(self.truth, str | tuple) or self.found.value == self.truth)
 
     @property
+    def is_bound(self) -> bool:
+        """Whether the bracket has no upper end: hardly ever wrong, so it counts for no confidence."""
+        return self.found.low is not None and self.found.high is None
+
+    @property
     def kind(self) -> str:
         """exact, right (within the bracket), wrong or none."""
         if self.is_right is None:
@@ -138,7 +143,8 @@ def _is_right(found: Estimate, truth: Value | None) -> bool:
 
 def bins(answers: Sequence[Answer]) -> list[Bin]:
     """Answers by confidence; empty bins are left out."""
-    known = [(a.found.confidence, a.is_right) for a in answers if a.is_right is not None and a.found.confidence]
+    some = [a for a in answers if a.is_right is not None and not a.is_bound]
+    known = [(a.found.confidence, a.is_right) for a in some if a.found.confidence]
     binned = [[each for each in known if low <= each[0] < high] for low, high in pairwise(BIN_EDGES)]
     return [Bin(tuple(c for c, _ in rows), sum(right for _, right in rows)) for rows in binned if rows]
 
@@ -161,7 +167,7 @@ def page(surveyed: Sequence[Surveyed]) -> str:
         "L2, TLBs before and behind the L1, page windows, costlier page walks for data in memory, index functions "
         "by path, TLBs with an XOR index, miss caches, more tags than data, lines that take less room until their "
         "second access, other processes, and up to 1 % of the accesses delayed. "
-        "An answer is right if its bracket holds the true value. "
+        "An answer is right if its bracket holds the true value; one without an upper end counts for no confidence. "
         "Made by `validation/calibrate.py`.",
         "",
         "<!-- made: picture calibration -->",

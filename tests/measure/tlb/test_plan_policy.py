@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
 from gpudissect.measure.infer_confidence import DOUBTFUL, EXACT
 from gpudissect.measure.plan import StopEarly
@@ -52,10 +53,11 @@ def test_policies_that_one_page_too_many_does_not_distinguish_are_distinguished_
     assert (found.value, found.confidence) == ("lru", EXACT) and len(found.caveats) == 1
 
 
-def test_a_policy_is_ambiguous_where_the_pages_of_more_sets_miss_at_random():
+@pytest.mark.parametrize("noise", [Noise(seed=1), *(Noise(seed=seed, outliers=0.01) for seed in range(6))], ids=repr)
+def test_a_policy_is_ambiguous_where_the_pages_of_more_sets_miss_at_random(noise):
     """148 consecutive pages fit, so visits of 149 distinguish no policies: LRU predicts 99.7 % of random misses."""
     second = Tlb((22, 22, 21, 21, 21, 22, 21), 16 << 20, Index(IndexKind.MODULO), Policy(PolicyKind.RANDOM), 106.0)
-    device = gpu([tlb(25, 4 << 20, 51.0), second], walk=106.0)
+    device = gpu([tlb(25, 4 << 20, 51.0), second], walk=106.0, noise=noise)
     assert estimates(device, ["policy.tlb_l2"])["tlb_l2", "replacement_policy"].status is Status.AMBIGUOUS
 
 

@@ -3,11 +3,15 @@
 import numpy as np
 
 from gpudissect.estimate import Status
-from gpudissect.measure.plan import Bench
+from gpudissect.measure.infer_confidence import DOUBTFUL
+from gpudissect.measure.plan import Bench, StopEarly
+from gpudissect.measure.tlb import plan_sets
 from gpudissect.measure.tlb.infer_miss_penalty import MissCosts, MissPenalty, TlbLevel
 from gpudissect.measure.tlb.page_accesses import PageAccesses
 from gpudissect.measure.tlb.plan_sets import tlb_of, tlb_sets_plan
+from gpudissect.simulation.cache.geometry import Index, IndexKind, Policy, PolicyKind, Tlb
 from tests.measure.tlb.test_plan_entries_and_page_size import gpu, tlb
+from tests.support.driving import estimates
 
 PAGE = 2 << 20
 
@@ -38,3 +42,18 @@ def test_new_pages_are_measured_in_the_same_round_as_their_chain():
         (penalties,), rounds = answered(device, accesses.penalties([np.arange(pages)]))
         assert (penalties.shape[1], rounds) == (pages, expected)
         assert abs(np.median(penalties)) < 2
+
+
+def test_without_random_visits_sets_that_group_tests_cannot_separate_stay_ambiguous(monkeypatch):
+    """24 sets of 4 ways with a miss cache: 98 pages fit. Early recordings have no random visits of few pages."""
+
+    def stop(search):
+        raise StopEarly
+        yield
+
+    monkeypatch.setattr(plan_sets._SetSearch, "linear_sets", stop)
+    few = Tlb((4,) * 24, 2 << 20, Index(IndexKind.MODULO), Policy(PolicyKind.LRU), 100.0, miss_cache=12)
+    found = estimates(gpu([few], 100.0), ["sets.tlb_l1"])
+    assert found["tlb_l1", "sets"].status is Status.AMBIGUOUS
+    entries = found["tlb_l1", "entries"]
+    assert (entries.confidence, entries.high) == (DOUBTFUL, None) and entries.low <= 96

@@ -8,7 +8,7 @@ Unlike group tests, this needs no minimal set of conflicting pages. None exists 
 the pages that a set lost: beside the second TLB of an H200, a miss cache holds the last 16 misses.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,12 +59,8 @@ def infer_linear_sets(laps: Sequence[Lap], numbers: Array) -> LinearSets | str:
     visited, misses = sum(missed.size for _, missed in laps), sum(int(missed.sum()) for _, missed in laps)
     if min(misses, visited - misses) < MIN_MISSES:
         return f"of {visited} visits of {pages} pages in random order, {misses} missed"
-    conflicts, pairs = np.zeros(1 << bits), np.zeros(1 << bits)
-    for counted in _count_conflicts([(short[visits], missed) for visits, missed in laps], 1 << bits):
-        conflicts, pairs = conflicts + counted[0], pairs + counted[1]
-        if len(rows := _rows(conflicts, pairs)) < bits:
-            break
-    else:
+    rows = _rows(*_count_conflicts([(short[visits], missed) for visits, missed in laps], 1 << bits))
+    if len(rows) == bits:
         return f"among {pages} pages, no XOR of page numbers conflicts more than the others"
     varying = tuple(row for row in rows if np.ptp(_sets((row,), short)))
     carry = int(numbers[0] ^ numbers[-1]) >> low
@@ -116,6 +112,7 @@ def _rows(excess: NDArray[np.float64], pairs: NDArray[np.float64]) -> tuple[int,
         total, count = (np.bincount(of_set, each) for each in (excess, pairs))
         total[0] = count[0] = 0.0
         known = np.flatnonzero(count > MIN_PAIRS_SHARE * count.max())
+        # All pairs share a rate: misses within a set leave fewer for the others.
         scores = (total[known] / count[known] - np.median(total[known] / count[known])) * np.sqrt(count[known])
         deviation = deviation or float(np.median(np.abs(scores))) / NORMAL_MAD  # of single XORs, few of which conflict
         if scores.max() < MIN_SCORE * deviation:
@@ -124,36 +121,24 @@ def _rows(excess: NDArray[np.float64], pairs: NDArray[np.float64]) -> tuple[int,
     return rows
 
 
-def _count_conflicts(laps: Sequence[Lap], end: int) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """By XOR below `end`: misses of a page after the other missed, beyond those expected; number of such visits.
-
-    First of every other visit that is examined, then of the rest.
-    """
-    step = -(-sum(visits.size for visits, _ in laps) // MAX_VISITS)
-    examined = [_examined(visits, missed, step) for visits, missed in laps]
+def _count_conflicts(laps: Sequence[Lap], end: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """By XOR below `end`: misses of a page after the other missed, beyond those expected; number of such visits."""
+    sums, pairs = np.zeros(end), np.zeros(end)
     present = np.empty((CHUNK_VISITS, end), dtype=np.float32)
-    for first in range(2):
-        totals = np.zeros((2, end))
-        for visits, excess, evicting, begin, stop in examined:
-            for chunk in np.array_split(np.arange(first, stop.size, 2), -(-stop.size // (2 * CHUNK_VISITS))):
-                rows = present[: chunk.size]
-                rows[:] = 0
-                for row, i in zip(rows, chunk.tolist(), strict=True):
-                    row[evicting[begin[i] : stop[i]] ^ visits[i]] = 1
-                totals += np.stack([excess[chunk], np.ones_like(excess[chunk])]) @ rows
-        yield totals[0], totals[1]
-
-
-def _examined(visits: Array, missed: Outcomes, step: int) -> tuple[Array, NDArray[np.float32], Array, Array, Array]:
-    """Every `step`-th visit of a lap, its excess, and the pages that missed since the last visit to the same page.
-
-    The pages are in one array, of which each visit has a begin and an end.
-    """
-    twice = np.tile(missed == MISS, 2)  # laps are alike
-    before = np.append(0, np.cumsum(twice))
-    begin, stop = before[visits.size + _last_visits(visits) + 1][::step], before[visits.size : -1][::step]
-    some = visits[::step]
-    return some, _excess(missed[::step].astype(np.float32), stop - begin, some), np.tile(visits, 2)[twice], begin, stop
+    step = -(-sum(visits.size for visits, _ in laps) // MAX_VISITS)
+    for visits, missed in laps:
+        twice = np.tile(missed == MISS, 2)  # laps are alike
+        evicting, before = np.tile(visits, 2)[twice], np.append(0, np.cumsum(twice))
+        begin, stop = before[visits.size + _last_visits(visits) + 1][::step], before[visits.size : -1][::step]
+        excess = _excess(missed[::step].astype(np.float32), stop - begin, visits[::step])
+        for chunk in np.array_split(np.arange(stop.size), -(-stop.size // CHUNK_VISITS)):
+            rows = present[: chunk.size]
+            rows[:] = 0
+            for row, i in zip(rows, chunk.tolist(), strict=True):
+                row[evicting[begin[i] : stop[i]] ^ visits[i * step]] = 1
+            sums += excess[chunk] @ rows
+            pairs += rows.sum(axis=0)
+    return sums, pairs
 
 
 def _short_numbers(numbers: Array, low: int) -> tuple[Array, int]:

@@ -6,7 +6,6 @@ number stays the same (MC16 s4.4).
 """
 
 import math
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import NoneType
@@ -184,9 +183,8 @@ class _Search:
                     return slower
                 miss = slower
         costs = yield from self.repeat_costs(self.overflow(entries, page), page, miss)
-        with suppress(StopEarly):  # early recordings have no such chain
-            if (yield from self.fits_in_halves(page, miss, entries)):
-                raise Undecided(f"{entries + 1} lines {format_bytes(page)} apart overflow, others in half pages do not")
+        if (yield from self.fits_in_halves(page, miss, entries)):
+            raise Undecided(f"{entries + 1} lines {format_bytes(page)} apart overflow, others in half pages do not")
         evidence = *self.evidence, *costs.evidence
         return TlbLevel(miss, costs, page, entries - costs.held, evidence, self.at(page).address)
 
@@ -284,8 +282,7 @@ class _Search:
         fits = yield from again.fit([*chains, halves(entries // 2 + 1)], miss.threshold)
         self.evidence += again.evidence
         if fits != [Fit.OVERFLOWS] * SCATTERED_CHAINS + [Fit.FITS] * (SCATTERED_CHAINS + 1):
-            size = format_bytes(page)
-            raise Undecided(f"when measured again {few} pages of {size} do not stay resident, or {entries + 1} do")
+            raise Undecided(f"measured again, {few} pages of {format_bytes(page)} overflow, or {entries + 1} do not")
 
     def max_in_sets(self, entries: int, page: int) -> int:
         """Pages that cannot all fit, if `entries` do twice as far apart."""
@@ -316,9 +313,12 @@ class _Search:
         if grain == page or self.limit // page <= entries:
             return False
         others = self.at(grain).to_other_lines()
-        fits = yield from others.fit([halves(entries + 1) * (page // 2 // grain)], miss.threshold)
+        try:
+            fits = yield from others.fit([halves(entries + 1) * (page // 2 // grain)], miss.threshold)
+        except StopEarly:  # early recordings have no such chain
+            return False
         self.evidence += others.evidence
-        return fits == [Fit.FITS] and not (yield from self.held_before(page, miss, entries))
+        return fits != [Fit.OVERFLOWS] and not (yield from self.held_before(page, miss, entries))
 
     def grain(self, page: int) -> int:
         """Bytes of which the places of lines in pages are multiples."""

@@ -92,7 +92,8 @@ class _PolicySearch:
         self.held_out = self._new_sequences(HELD_OUT)
         self.runs = yield from together([self._misses(self.held_out, repetition) for repetition in range(2)])
         checked = yield from self._checked(best, score, rivals, misread)
-        if checked.status is not Status.FOUND or not self.same:
+        alike = [*rivals, *self.same]
+        if not alike or checked.value == PolicyKind.RANDOM.value or not (checked.status is Status.FOUND or rivals):
             return checked
         # More pages, of which more miss, distinguish more policies.
         sequences = self._new_sequences(SEQUENCES, MORE_PAGES_RATIO)
@@ -103,7 +104,7 @@ class _PolicySearch:
         self.more = [*zip(sequences, missed, strict=True)]
         scores = {
             kind: sum(log_likelihood(self._predicted(kind, pages), observed, misread) for pages, observed in self.more)
-            for kind in (best, *self.same)
+            for kind in (best, *alike)
         }
         best = max(scores, key=lambda kind: scores[kind])
         self.same = []
@@ -134,12 +135,14 @@ class _PolicySearch:
             wrong = sum(infer_policy.count_common_errors(*each) for each in zip(*pairs, strict=True))
             max_wrong = infer_policy.max_repeated_errors(share, sum(each.size for each in predicted))
             found, ambiguous = self._estimates()
-        share_of_all = min(share, _mean_agreement(more)) if more else share
-        if share_of_all < 1 - MAX_MISREAD_RATIO * misread or wrong > max_wrong:
-            reason = f"predicts {share_of_all:.1%} of the accesses correctly and {wrong} wrongly in both runs"
+        lowest = min(share, _mean_agreement(more)) if more else share
+        if lowest < 1 - MAX_MISREAD_RATIO * misread or wrong > max_wrong:
+            reason = f"predicts {lowest:.1%} of the accesses correctly and {wrong} wrongly in both runs"
             return ambiguous(reason=f"none of the deterministic policies tried: the closest, {best}, {reason}")
-        confidence = EXACT if share >= WELL_PREDICTED else BRACKETED
+        confidence = EXACT if lowest >= WELL_PREDICTED else BRACKETED
         caveats = [f"it predicts {share:.2%} of the accesses of sequences not used to choose it"]
+        if lowest < share:
+            caveats.append(f"it predicts {lowest:.2%} of the accesses to more pages")
         if self.same:
             confidence = DOUBTFUL
             caveats.append(f"the accesses that chose it do not distinguish it from {', '.join(self.same)}")

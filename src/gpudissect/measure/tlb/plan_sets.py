@@ -15,7 +15,7 @@ import numpy as np
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_structure import index_from_rows, linear_index
 from gpudissect.measure.infer_confidence import CONFLICTED, DOUBTFUL, EXACT, UNTRIED
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, StopEarly, found, without
 from gpudissect.measure.tlb.infer_linear_sets import LinearSets, fit_ways, infer_linear_sets
 from gpudissect.measure.tlb.infer_miss_penalty import TlbLevel, count_misses
 from gpudissect.measure.tlb.page_accesses import (
@@ -105,7 +105,7 @@ class _SetSearch:
                 raise
             try:
                 return (yield from self.linear_sets())
-            except Undecided:
+            except (Undecided, StopEarly):  # early recordings have no random visits of few pages
                 raise undecided from None
 
     def all_sets(self) -> Ask[TlbSets]:
