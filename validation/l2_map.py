@@ -280,11 +280,11 @@ def check_random(runs: list[tuple[Numbers, Flags]], starts: list[int]) -> bool:
         occupied = occupied_sets(others)
         shuffled = np.random.default_rng(0).permutation(occupied)
         shares = [1 - wrong[each[sets].astype(int), np.arange(sets.size)].mean() for each in (occupied, shuffled)]
-        print(f"random accesses of GPU {number} predicted: {1 - wrong[0].mean():.2%}", end="; ")
-        print(f"with one way less in {occupied.sum()} sets, learnt from {len(others)} of the others: {shares[0]:.2%}", end="; ")
-        print(f"in as many sets at random: {shares[1]:.2%}")
+        alone, source = 1 - wrong[0].mean(), f"learnt from {len(others)} of the others"
+        print(f"random accesses of GPU {number} predicted: {alone:.2%}; with one way less", end=" ")
+        print(f"in {occupied.sum()} sets: {shares[0]:.2%} ({source}); in as many sets at random: {shares[1]:.2%}")
         least = MIN_PREDICTED[len(others) > 1]
-        holds += [1 - wrong[0].mean() >= MIN_PREDICTED_ALONE, shares[0] >= least, shares[1] < 1 - wrong[0].mean()]
+        holds += [alone >= MIN_PREDICTED_ALONE, shares[0] >= least, shares[1] < alone]
     return all(holds)
 
 

@@ -15,7 +15,7 @@ CONFLICTED = 0.99
 """A size if more lines are resident, of one partition, of lines of unknown size, or of a TLB that may hold more;
 a policy that is random in a TLB, or not random and disturbed by other processes. 1232 of 1236 right.
 """
-UNTRIED = 0.9  # not modelled by random GPUs (code, partitions by SM), or not calibrated on them: set by hand
+UNTRIED = 0.9  # not modelled by random GPUs (code, partitions by SM), or in few of them (XOR TLBs): set by hand
 DOUBTFUL = 0.92  # by its own evidence, by a failed prediction or by another finding: 572 of 619 of the last 2000 GPUs
 TIMED = 0.95  # a time that random GPUs do not model: instructions, conflicts, launches, clusters, spectra
 BANKS = 0.95  # a bank layout that alone explains every stride: 180 of 180
