@@ -74,6 +74,14 @@ def test_lines_that_conflict_in_the_l2_make_no_page_of_a_tlb_larger(seed):
     assert size.value in (None, gpu.hierarchy.tlbs[1].page) and gpu.hierarchy.tlbs[1].index.kind is IndexKind.XOR
 
 
+@pytest.mark.parametrize("seed", [6000438, 6001442, 7000317])
+def test_unequal_sets_that_hold_more_pages_far_apart_halve_no_page_of_a_tlb(seed):
+    """Of 31 pages that fit far apart, 29 do side by side: 62 half pages do not fit."""
+    gpu = random_gpu(seed)
+    size = estimates(gpu, ["tlb.tlb_l1"], seed)["tlb_l1", "page_size"]
+    assert size.value in (None, gpu.hierarchy.tlbs[0].page)
+
+
 def test_pages_of_a_tlb_whose_sets_contradict_them_are_doubtful():
     """Each page was taken for two entries of half its size."""
     gpu = with_tlbs(1800453, ((45,), 4, PolicyKind.NRU, 20.9), ((67,) * 4, 16, PolicyKind.SRRIP, 47.6))

@@ -157,10 +157,10 @@ class _Search:
         page, miss, entries = yield from self.smallest_distance(spacing, miss, entries)
         ordered, slower = yield from self.in_order(entries, page, miss)
         if isinstance(slower, str) and np.any(ordered >= miss.threshold):
-            # Farther apart, pages may use only some of the sets.
-            entries = yield from self.max_resident(page, miss, entries, self.max_in_sets(entries, page))
-            page, miss, entries = yield from self.smallest_distance(page, miss, entries)
-            ordered, slower = yield from self.in_order(entries, page, miss)
+            more = yield from self.max_resident(page, miss, entries, self.max_in_sets(entries, page))
+            if more >= 2 * entries - 1:  # farther apart, they used half of the sets; if fewer, they share entries
+                page, miss, entries = yield from self.smallest_distance(page, miss, more)
+                ordered, slower = yield from self.in_order(entries, page, miss)
         if isinstance(slower, str):
             return slower
         miss, slow = slower, float(np.mean(ordered >= slower.threshold))
@@ -297,7 +297,7 @@ class _Search:
         if grain < page:
             chains.append(halves(entries + 1) * (page // 2 // grain))
         fits = yield from self.at(grain).fit(chains, miss.threshold)
-        if all(fit is Fit.OVERFLOWS for fit in fits) or (yield from self.held_before(page, miss, entries)):
+        if Fit.FITS not in fits or (yield from self.held_before(page, miss, entries)):
             return ""
         return (
             f"{entries + 1} lines {format_bytes(page)} apart overflow, but {entries + 1} scattered ones do not: pages "
