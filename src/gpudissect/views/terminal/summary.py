@@ -125,7 +125,8 @@ def _tlb_words(tlb: Tlb) -> str:
         f"{text}{noun}" for each, noun in ((tlb.entries, " entries"), (tlb.page_size, "")) if (text := _text(each))
     )
     parts = " = ".join(filter(None, (" x ".join(named), _text(tlb.reach))))
-    return ", ".join(filter(None, [parts, *tlb.miss_phrases]))
+    penalty = _text(tlb.miss_penalty)
+    return parts + (f", a miss adds {penalty}" if penalty else "")
 
 
 def _print_labelled(out: Console, label: str, text: str) -> None:
