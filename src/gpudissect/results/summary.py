@@ -97,13 +97,6 @@ class Tlb:
     miss_cache: Finding | None
     miss_penalty: Finding | None
 
-    @property
-    def miss_phrases(self) -> list[str]:
-        """In words: the miss cache, if one was found, and what a miss adds."""
-        held = folded(self.miss_cache) if self.miss_cache is not None and self.miss_cache.value else ""
-        added = folded(self.miss_penalty) if self.miss_penalty is not None else ""
-        return [f"{held}-entry miss cache"] * bool(held) + [f"a miss adds {added}"] * bool(added)
-
 
 @dataclass(frozen=True)
 class Warps:

@@ -18,14 +18,7 @@ from gpudissect.measure.cache.infer_policy import MIN_LEAD_NATS, UNKNOWN, Outcom
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL, EXACT
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, StopEarly, together, without
 from gpudissect.measure.tlb.infer_miss_penalty import TlbLevel
-from gpudissect.measure.tlb.page_accesses import (
-    VISITS,
-    WARMUP,
-    PageAccesses,
-    Pages,
-    memory_limit,
-    random_visits,
-)
+from gpudissect.measure.tlb.page_accesses import VISITS, WARMUP, PageAccesses, Pages, memory_limit, random_visits
 from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
 from gpudissect.measure.tlb.plan_sets import TlbSets, tlb_sets_of
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind

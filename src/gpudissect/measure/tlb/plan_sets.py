@@ -101,7 +101,7 @@ class _SetSearch:
         try:
             return (yield from self.all_sets())
         except Undecided as undecided:
-            if self.level.address is None or self.level.entries < MIN_LINEAR_ENTRIES:
+            if self.level.entries < MIN_LINEAR_ENTRIES:
                 raise
             try:
                 return (yield from self.linear_sets())

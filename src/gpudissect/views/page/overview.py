@@ -32,9 +32,12 @@ def level_row(level: Level) -> tuple[str, ...]:
 
 def tlb_line(tlb: Tlb) -> str:
     """One TLB as a line of text."""
-    entries, page, reach = (_text(each) for each in (tlb.entries, tlb.page_size, tlb.reach))
+    entries, page, reach, miss = (_text(each) for each in (tlb.entries, tlb.page_size, tlb.reach, tlb.miss_penalty))
     size = f"{entries} x {page}" if entries and page else entries or page
-    return ", ".join(filter(None, (size, f"reach {reach}" if reach else "", *tlb.miss_phrases)))
+    reached, missed = f"reach {reach}" if reach else "", f"a miss adds {miss}" if miss else ""
+    has_miss_cache = tlb.miss_cache is not None and tlb.miss_cache.value
+    miss_cache = f"{_text(tlb.miss_cache)}-entry miss cache" if has_miss_cache else ""
+    return ", ".join(filter(None, (size, reached, miss_cache, missed)))
 
 
 def overview(result: Result, summary: Summary) -> Iterator[Markup]:
