@@ -17,7 +17,7 @@ class Runner:
 class LoggingDevice:
     """Workloads are strings: equal first letters share a task; "x" cannot be planned, "y" started, "z" finished.
 
-    The kernel of "?" is never ready.
+    The kernel of "?" is never ready. "!" keeps its place; "~" moves no memory.
     """
 
     def __init__(self, at_once=2, share=True):
@@ -44,6 +44,9 @@ class LoggingDevice:
 
     def is_ready(self, task):
         return not any("?" in each for each in task.content)
+
+    def moves_memory(self, task):
+        return not all("~" in each for each in task.content)
 
     def start(self, task):
         self._fail_on("y", *task.content)
@@ -131,6 +134,35 @@ def test_nothing_starts_between_tasks_of_a_batch_that_keep_their_place():
     assert answers(Pipeline(device), "a1! a2! a3", "b1", "a4! b2") == ["A1! A2! A3", "B1", "A4! B2"]
     started = [each for each in device.log if each[0] == "+"]
     assert started == ["+a1!", "+a2!", "+b1", "+a3", "+b2", "+a4!"]
+
+
+def test_tasks_that_move_no_memory_start_between_those_that_keep_their_place():
+    device = LoggingDevice(at_once=1, share=False)
+    assert answers(Pipeline(device), "a1! a2!", "b1 b2~ b3!~ b4!") == ["A1! A2!", "B1 B2~ B3!~ B4!"]
+    started = [each for each in device.log if each[0] == "+"]
+    assert started == ["+a1!", "+b2~", "+a2!", "+b1", "+b3!~", "+b4!"], "b3 and b4 share memory; b4 may move it"
+
+
+def test_batches_of_higher_priority_run_first():
+    device = LoggingDevice(at_once=1, share=False)
+    pipeline = Pipeline(device)
+    for priority, batch in enumerate((["a1", "b1"], ["a2"], ["a3", "a4"])):
+        pipeline.submit(batch, priority)
+    assert [answer(pipeline) for _ in range(3)] == ["A3 A4", "A2", "A1 B1"]
+    assert device.planned == [["a3", "a4"], ["a2"], ["a1", "b1"]]
+
+
+def test_batches_submitted_meanwhile_overtake_those_of_lower_priority():
+    device = LoggingDevice(at_once=1, share=False)
+    pipeline, new = Pipeline(device), [["a3"]]
+
+    def submit():
+        if "+a1" in device.log and new:
+            pipeline.submit(new.pop(), 1)
+
+    pipeline.submit(["a1", "a2"])
+    assert pipeline.collect(submit)[1] == ["A3"] and answer(pipeline) == "A1 A2"
+    assert device.log == ["drain", "+a1", "-a1", "+a3", "-a3", "+a2", "-a2"]
 
 
 @pytest.mark.parametrize("bad", ["y", "z"])
@@ -279,18 +311,26 @@ def test_what_a_task_left_that_could_not_be_queued_is_awaited_after_those_on_the
 NAMES = st.builds(
     "".join,
     st.tuples(
-        st.sampled_from("ab"), st.sampled_from("0123"), st.sampled_from(["", "", "", "!", "?", "!?", "x", "y", "z"])
+        st.sampled_from("ab"),
+        st.sampled_from("0123"),
+        st.sampled_from(["", "", "", "!", "!~", "~", "?", "!?", "x", "y", "z"]),
     ),
 )
 
 
 @settings(max_examples=300)
-@given(st.lists(st.lists(NAMES, max_size=6), max_size=8), st.integers(1, 3), st.booleans(), st.integers(0, 3))
-def test_any_batches_are_answered_with_their_own_traces_or_errors(batches, at_once, share, ahead):
+@given(
+    st.lists(st.lists(NAMES, max_size=6), max_size=8),
+    st.lists(st.integers(0, 2), min_size=8, max_size=8),
+    st.integers(1, 3),
+    st.booleans(),
+    st.integers(0, 3),
+)
+def test_any_batches_are_answered_with_their_own_traces_or_errors(batches, priorities, at_once, share, ahead):
     device, found = LoggingDevice(at_once, share), {}
     pipeline = Pipeline(device)
     for number, batch in enumerate(batches):
-        assert pipeline.submit(batch) == number
+        assert pipeline.submit(batch, priorities[number]) == number
         if number >= ahead:
             found |= [collect(pipeline)]
     found |= [collect(pipeline) for _ in range(len(batches) - len(found))]

@@ -252,13 +252,13 @@ class FakeDeviceAndConnection:
 
 
 def test_a_device_prepares_while_no_batch_comes():
-    device = FakeDeviceAndConnection([pickle.dumps((0, [])), b""])
+    device = FakeDeviceAndConnection([pickle.dumps((0, [], 0)), b""])
     serve(device, device)
     assert device.log == ["prepare", "prepare", "run 0", "answer"]
 
 
 def test_a_device_that_does_not_prepare_leaves_the_gpu_to_others():
-    device = FakeDeviceAndConnection([pickle.dumps((0, [])), b""])
+    device = FakeDeviceAndConnection([pickle.dumps((0, [], 0)), b""])
     serve(device, device, prepares=False)
     assert device.log == ["run 0", "answer"]
     with process.open_in_process(SPEC, prepares=False) as other:

@@ -156,7 +156,7 @@ def test_a_whole_survey_runs_few_experiments_at_a_time(quick, started, monkeypat
 class Refusing(Deferred):
     """A queue that takes no batch of one experiment."""
 
-    def submit(self, batch):
+    def submit(self, batch, priority=0):
         if batch == ["test.a"]:
             raise MemoryError("no room for the batch")
         return super().submit(batch)

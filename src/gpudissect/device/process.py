@@ -9,7 +9,7 @@ import os
 import pickle
 import subprocess
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -22,7 +22,7 @@ from gpudissect.child_processes import die_with_parent, kill_process
 from gpudissect.device import kinds
 from gpudissect.device.base import Device
 from gpudissect.device.child import Child, needs_process, start_child, take_early
-from gpudissect.device.queue import Answer, Batch, BatchQueue, answer_of, traces_of
+from gpudissect.device.queue import Answer, Batch, BatchQueue, answer_of, nothing, traces_of
 from gpudissect.device_info import DeviceInfo
 from gpudissect.errors import DeviceError, GpudissectError
 from gpudissect.trace import Trace
@@ -80,7 +80,13 @@ class _InFlight:
     """A batch, and the answers to its shares by their numbers, in order; None until they arrive."""
 
     batch: Batch
+    priority: int
     answers: dict[int, Answer | None]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Of several that are answered, the lowest is collected first."""
+        return -self.priority, len(self.batch)
 
 
 class _Share(NamedTuple):
@@ -134,7 +140,7 @@ class DeviceProcess(Device, BatchQueue):
         """The device itself."""
         return self
 
-    def submit(self, batch: Batch) -> int:
+    def submit(self, batch: Batch, priority: int = 0) -> int:
         """Send a batch to the other processes. Returns its number."""
         self.info  # noqa: B018 (the first message)
         for workload in batch:  # pickled with the workload: this process has more time than the others
@@ -142,9 +148,11 @@ class DeviceProcess(Device, BatchQueue):
         channels = len(self._channels)
         count = 1 if channels == 1 else max(1, min(channels, len(batch)), math.ceil(len(batch) / MAX_SHARE))
         parts = {next(self._numbers): batch[part::count] for part in range(count)}
-        messages = {share: pickle.dumps((share, part), pickle.HIGHEST_PROTOCOL) for share, part in parts.items()}
+        messages = {
+            share: pickle.dumps((share, part, priority), pickle.HIGHEST_PROTOCOL) for share, part in parts.items()
+        }
         number = next(self._numbers)
-        self._in_flight[number] = _InFlight(batch, dict.fromkeys(parts))
+        self._in_flight[number] = _InFlight(batch, priority, dict.fromkeys(parts))
         loads = Counter(range(channels))
         for each in self._shares.values():
             loads[each.channel] += each.size
@@ -155,8 +163,8 @@ class DeviceProcess(Device, BatchQueue):
             self._channels[channel].put(messages[share])
         return number
 
-    def collect(self) -> tuple[int, Answer]:
-        """Wait until a batch is answered; its number and its answer. Of several, the smallest comes first."""
+    def collect(self, meanwhile: Callable[[], None] = nothing) -> tuple[int, Answer]:
+        """Wait until a batch is answered; its number and its answer. Higher priority comes first, then smaller size."""
         while not (answered := self._answered()) or not self._incoming.empty():
             try:
                 share, answer = self._receive()
@@ -169,7 +177,7 @@ class DeviceProcess(Device, BatchQueue):
                 return number, error
             if flight := self._in_flight.get(self._shares.pop(share).batch):
                 flight.answers[share] = answer
-        number = min(answered, key=lambda each: len(self._in_flight[each].batch))
+        number = min(answered, key=lambda each: self._in_flight[each].place)
         flight = self._in_flight.pop(number)
         answers = [answer for answer in flight.answers.values() if answer is not None]
         return number, answer_of(partial(_joined, answers), flight.batch)
@@ -235,17 +243,25 @@ def serve(device: Device, connection: Connection, *, prepares: bool = True) -> N
     Between batches, a device that `prepares` does so for later ones.
     """
     queue, numbers, is_open = device.queue(), dict[int, int](), True  # of the sender, by the number in the queue
+
+    def receive() -> None:
+        nonlocal is_open
+        if message := connection.recv_bytes():
+            number, batch, priority = pickle.loads(message)
+            numbers[queue.submit(batch, priority)] = number
+        else:
+            is_open = False
+
+    def receive_all() -> None:
+        while is_open and connection.poll():
+            receive()
+
     while is_open or numbers:
         while is_open and (not numbers or connection.poll()):
-            if prepares and not connection.poll() and device.prepare():
-                continue
-            if message := connection.recv_bytes():
-                number, batch = pickle.loads(message)
-                numbers[queue.submit(batch)] = number
-            else:
-                is_open = False
+            if not (prepares and not connection.poll() and device.prepare()):
+                receive()
         if numbers:
-            number, answer = queue.collect()
+            number, answer = queue.collect(receive_all)
             if isinstance(answer, list):
                 answer = [trace.measured() for trace in answer]
             _send(connection, (numbers.pop(number), _sendable(answer)))

@@ -16,14 +16,21 @@ Answer = list[Trace] | Exception
 """The traces of a batch, or the exception it raised."""
 
 
+def nothing() -> None:
+    """Do nothing."""
+
+
 class BatchQueue(Protocol):
     """Batches in flight."""
 
-    def submit(self, batch: Batch) -> int:
-        """Add a batch; it may run together with others. Returns its number."""
+    def submit(self, batch: Batch, priority: int = 0) -> int:
+        """Add a batch; it may run together with others. Returns its number. Those of higher priority run first."""
 
-    def collect(self) -> tuple[int, Answer]:
-        """Wait until a batch is answered; its number and its answer."""
+    def collect(self, meanwhile: Callable[[], None] = nothing) -> tuple[int, Answer]:
+        """Wait until a batch is answered; its number and its answer.
+
+        `meanwhile`, which may submit further batches, is called now and then if a batch consists of several tasks.
+        """
 
 
 def traces_of(answer: Answer) -> list[Trace]:
@@ -65,13 +72,13 @@ class Deferred(BatchQueue):
         self._waiting: deque[tuple[int, Batch]] = deque()
         self._answers: deque[tuple[int, Answer]] = deque()
 
-    def submit(self, batch: Batch) -> int:
+    def submit(self, batch: Batch, priority: int = 0) -> int:
         """Hold a batch until `collect` needs traces."""
         number = next(self._numbers)
         self._waiting.append((number, batch))
         return number
 
-    def collect(self) -> tuple[int, Answer]:
+    def collect(self, meanwhile: Callable[[], None] = nothing) -> tuple[int, Answer]:
         """The answer of the first batch that was not collected."""
         if not self._answers:
             group = [self._waiting.popleft()]
@@ -83,33 +90,33 @@ class Deferred(BatchQueue):
 
 
 class Sorted(BatchQueue):
-    """Runs batches one at a time: of those that wait, the one with the lowest `key` first.
+    """Runs batches one at a time: of those that wait, the one with the lowest `key` of batch and priority first.
 
     A key may change when a batch runs that shares a workload.
     """
 
-    def __init__(self, run: Run, key: Callable[[Batch], tuple[int, ...]]) -> None:
+    def __init__(self, run: Run, key: Callable[[Batch, int], tuple[int, ...]]) -> None:
         self._run, self._key = run, key
         self._numbers = count()
-        self._waiting: dict[int, tuple[Batch, frozenset[str]]] = {}  # with the digests of its workloads
+        self._waiting: dict[int, tuple[Batch, int, frozenset[str]]] = {}  # with priority, and digests of its workloads
         self._keys: dict[int, tuple[int, ...]] = {}
 
-    def submit(self, batch: Batch) -> int:
+    def submit(self, batch: Batch, priority: int = 0) -> int:
         """Hold a batch until `collect` chooses it."""
         number = next(self._numbers)
-        self._waiting[number] = batch, frozenset(map(digest, batch))
-        self._keys[number] = self._key(batch)
+        self._waiting[number] = batch, priority, frozenset(map(digest, batch))
+        self._keys[number] = self._key(batch, priority)
         return number
 
-    def collect(self) -> tuple[int, Answer]:
+    def collect(self, meanwhile: Callable[[], None] = nothing) -> tuple[int, Answer]:
         """The next batch and its answer."""
         number = min(self._keys, key=self._keys.__getitem__)
-        batch, digests = self._waiting.pop(number)
+        batch, _, digests = self._waiting.pop(number)
         del self._keys[number]
         answer = answer_of(self._run, batch)
-        for other, (waiting, others) in self._waiting.items():
+        for other, (waiting, its_priority, others) in self._waiting.items():
             if not digests.isdisjoint(others):
-                self._keys[other] = self._key(waiting)
+                self._keys[other] = self._key(waiting, its_priority)
         return number, answer
 
 
@@ -121,15 +128,15 @@ class Observed(BatchQueue):
         self._observe = observe
         self._batches: dict[int, Batch] = {}
 
-    def submit(self, batch: Batch) -> int:
+    def submit(self, batch: Batch, priority: int = 0) -> int:
         """Add a batch to the other queue."""
-        number = self._queue.submit(batch)
+        number = self._queue.submit(batch, priority)
         self._batches[number] = batch
         return number
 
-    def collect(self) -> tuple[int, Answer]:
+    def collect(self, meanwhile: Callable[[], None] = nothing) -> tuple[int, Answer]:
         """The next answer of the other queue, which is observed."""
-        number, answer = self._queue.collect()
+        number, answer = self._queue.collect(meanwhile)
         try:
             self._observe(self._batches.pop(number), answer)
         except Exception as error:

@@ -1,10 +1,11 @@
 """`Pipeline`: the batch queue of a GPU. The host prepares tasks while the GPU runs others, also those of other batches.
 
-The GPU runs one task after the other, in the order of the batches for each kind. A task whose kernels are not compiled
-yet lets others pass. If tasks of one kind keep the GPU busy and tasks of another the host, both are in flight at once.
-Each batch is answered as soon as its own tasks have ended.
+The GPU runs one task after the other: by priority, then in the order of the batches for each kind. A task whose kernels
+are not compiled yet lets others pass. If tasks of one kind keep the GPU busy and tasks of another the host, both are in
+flight at once. Each batch is answered as soon as its own tasks have ended.
 """
 
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import Any, Protocol
 
 from gpudissect.device.cuda.compile import Code
 from gpudissect.device.cuda.memory import Slots
-from gpudissect.device.queue import MERGED_WORKLOADS, Answer, Batch, BatchQueue
+from gpudissect.device.queue import MERGED_WORKLOADS, Answer, Batch, BatchQueue, nothing
 from gpudissect.errors import DeviceError
 from gpudissect.trace import Trace
 from gpudissect.workload import Workload
@@ -44,8 +45,8 @@ class Runner(Protocol):
 class Task:
     """What the GPU runs in one piece: the `content` for a `runner`, and what it needs compiled.
 
-    It gives the traces of the workloads at `indices` of those that were planned together. While a batch has tasks with
-    `keeps_place` left, no task of another runner starts, because it might move their memory.
+    It gives the traces of the workloads at `indices` of those that were planned together. Once a task of a batch with
+    `keeps_place` has started, no task of another batch that may move its memory starts before the last such task has.
     """
 
     runner: Runner
@@ -70,6 +71,9 @@ class TaskDevice(Protocol):
     def is_ready(self, task: Task) -> bool:
         """Whether no kernel of a task is still to be compiled, or being compiled, in advance."""
 
+    def moves_memory(self, task: Task) -> bool:
+        """Whether a task may move the memory of others when it starts."""
+
     def start(self, task: Task) -> Any:
         """Queue a task; what `finish` takes. Raises `DeviceError`."""
 
@@ -83,6 +87,7 @@ class _Ticket:
 
     number: int
     batch: Batch
+    priority: int
     is_planned: bool = False
     is_alone: bool = False
     error: Exception | None = None
@@ -98,7 +103,7 @@ class _Ticket:
 class _Part:
     """A task, and for each of its traces the ticket and the index in its batch."""
 
-    number: int  # in the order of planning
+    place: tuple[int, int]  # the lowest starts first: negative priority, number in the order of planning
     task: Task
     owners: list[tuple[_Ticket, int]]
     was_alone: bool  # whether it was planned for one ticket
@@ -127,24 +132,25 @@ class Pipeline(BatchQueue):
         self._is_drained = False
         self._tickets: deque[_Ticket] = deque()  # not yet collected
         self._waiting: deque[_Ticket] = deque()  # not yet planned
-        self._parts: dict[Runner, deque[_Part]] = {}  # not yet queued
+        self._parts: dict[Runner, list[_Part]] = {}  # not yet queued, in the order in which they are to start
         self._in_flight: deque[_Part] = deque()
         self._ticket_numbers, self._part_numbers = count(), count()
-        self._keeper: _Ticket | None = None  # while it has tasks in place, no others may start
+        self._keepers: set[_Ticket] = set()  # with tasks that keep their place, some of them started
 
-    def submit(self, batch: Batch) -> int:
-        """Add a batch; it may run together with others. Returns its number."""
-        ticket = _Ticket(next(self._ticket_numbers), batch)
+    def submit(self, batch: Batch, priority: int = 0) -> int:
+        """Add a batch; it may run together with others of its priority. Returns its number."""
+        ticket = _Ticket(next(self._ticket_numbers), batch, priority)
         self._tickets.append(ticket)
         self._waiting.append(ticket)
         return ticket.number
 
-    def collect(self) -> tuple[int, Answer]:
-        """Wait until a batch has ended; its number and its answer."""
+    def collect(self, meanwhile: Callable[[], None] = nothing) -> tuple[int, Answer]:
+        """Wait until a batch has ended; its number and its answer. `meanwhile` is called between tasks."""
         try:
             self._device.activate()
             while not any(each.has_ended for each in self._tickets):
                 self._step()
+                meanwhile()
         except Exception as error:  # not of a task: every batch is answered with it
             for each in self._tickets:
                 each.error = each.error if each.has_ended else error
@@ -164,19 +170,22 @@ class Pipeline(BatchQueue):
         """Forget all tasks; the device is drained before the next one."""
         self._parts.clear()
         self._in_flight.clear()
-        self._keeper, self._is_drained = None, False
+        self._keepers.clear()
+        self._is_drained = False
         for each in self._waiting:
             each.in_place = 0
 
     def _step(self) -> None:
-        """Queue the first task whose runner takes more; if there is none plan batches, else wait for the GPU.
+        """Queue the first task whose runner takes more, or plan batches of higher priority than its own.
 
-        With nothing in flight, the first task is queued once its kernel is compiled.
+        If there is no such task, plan batches, or else wait for the GPU. With nothing in flight, the first task is
+        queued once its kernel is compiled.
         """
-        if part := self._next(self._device.is_ready):
-            self._start(part)
-        elif self._waiting:
+        part = self._next(self._device.is_ready)
+        if self._waiting and (part is None or -part.place[0] < max(each.priority for each in self._waiting)):
             self._plan()
+        elif part:
+            self._start(part)
         elif self._in_flight:
             self._finish(self._in_flight.popleft())
         elif part := self._next(lambda _: True):
@@ -186,25 +195,36 @@ class Pipeline(BatchQueue):
 
     def _next(self, is_ready: Callable[[Task], bool]) -> _Part | None:
         """The first task that may be queued now."""
-        keeper = self._keeper if self._keeper and self._keeper.in_place else None
 
         def may_start(part: _Part) -> bool:
-            return (keeper is None or part.keeper is keeper) and is_ready(part.task)
+            return is_ready(part.task) and not self._disturbs(part)
 
         open_to_more = [parts for runner, parts in self._parts.items() if parts and self._has_room(runner)]
         first = [part for parts in open_to_more if (part := next(filter(may_start, parts), None))]
-        return min(first, key=lambda each: each.number, default=None)
+        return min(first, key=lambda each: each.place, default=None)
+
+    def _disturbs(self, part: _Part) -> bool:
+        """Whether a task may move memory of others in place: of a batch that begins to keep its place, any of them."""
+        if not self._keepers or self._keepers == {part.keeper}:
+            return False
+        begins = part.keeper is not None and part.keeper not in self._keepers
+        parts = [each for each in self._parts[part.task.runner] if each.keeper is part.keeper] if begins else [part]
+        return any(self._device.moves_memory(each.task) for each in parts)
 
     def _has_room(self, runner: Runner) -> bool:
         return sum(part.task.runner is runner for part in self._in_flight) < runner.at_once
 
     def _plan(self) -> None:
-        """Plan the next batches together."""
-        group = [self._waiting.popleft()]
-        while self._waiting and not (group[0].is_alone or self._waiting[0].is_alone):
-            if sum(len(each.batch) for each in (*group, self._waiting[0])) > MERGED_WORKLOADS:
+        """Plan the next batches together: those of the highest priority."""
+        priority = max(each.priority for each in self._waiting)
+        group = list[_Ticket]()
+        for each in [each for each in self._waiting if each.priority == priority]:
+            if group and (group[0].is_alone or each.is_alone):
                 break
-            group.append(self._waiting.popleft())
+            if group and sum(len(other.batch) for other in (*group, each)) > MERGED_WORKLOADS:
+                break
+            group.append(each)
+            self._waiting.remove(each)
         group[0].is_alone |= len(group) == 1
         owners = [(ticket, index) for ticket in group for index in range(len(ticket.batch))]
         try:
@@ -215,18 +235,19 @@ class Pipeline(BatchQueue):
             for ticket in group:
                 ticket.is_planned = True
             for task in tasks:
-                part = _Part(
-                    next(self._part_numbers), task, [owners[index] for index in task.indices], group[0].is_alone
-                )
-                self._parts.setdefault(task.runner, deque()).append(part)
+                place = -priority, next(self._part_numbers)
+                part = _Part(place, task, [owners[index] for index in task.indices], group[0].is_alone)
+                insort(self._parts.setdefault(task.runner, []), part, key=lambda each: each.place)
                 if part.keeper is not None:
                     part.keeper.in_place += 1
 
     def _start(self, part: _Part) -> None:
         self._parts[part.task.runner].remove(part)
-        if part.keeper is not None:
-            self._keeper = part.keeper
-            self._keeper.in_place -= 1
+        if (keeper := part.keeper) is not None:
+            self._keepers.add(keeper)
+            keeper.in_place -= 1
+            if not keeper.in_place:
+                self._keepers.remove(keeper)
         if not part.tickets:
             return
         try:

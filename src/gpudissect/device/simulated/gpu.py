@@ -100,8 +100,8 @@ class SimulatedGpu(Device):
         return [self._chase(each) if isinstance(each, Chase) else self._throughput(each) for each in batch]
 
     def queue(self) -> BatchQueue:
-        """A queue that runs the smallest batch first: those of one workload are steps of long searches."""
-        return Sorted(self.run, lambda batch: (len(batch),))
+        """A queue that runs the smallest batch of the highest priority first: small ones are steps of long searches."""
+        return Sorted(self.run, lambda batch, priority: (-priority, len(batch)))
 
     def prepare(self) -> bool:
         """Begin to compile the loop of SMs, if it has not been compiled."""
