@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
 from pathlib import Path
-from time import monotonic
 from typing import Protocol
 
 from gpudissect.device import kinds
@@ -37,6 +34,14 @@ from gpudissect.survey.links import (
 from gpudissect.survey.registry import experiments
 from gpudissect.workload.chase import MAX_PEERS
 
+WhyEnd = Callable[[], str | None]
+"""Called before each round of pairs: why no more are measured, such as ``not measured within 30 s``, or None."""
+
+
+def no_reason() -> None:
+    """Give no reason to end."""
+
+
 PAIRS = ("links.peer", "additions.peer")
 """Experiments of `links_between`."""
 MAX_THREADS = 2 * (MAX_PEERS + 1)  # two for each pair that is measured, and one for each GPU that is closed
@@ -55,15 +60,15 @@ def links(device: str | None = None, *, seed: int = 0, progress: Progress | None
 
 
 def links_between(
-    gpus: Mapping[str, tuple[LinkGpu, DeviceInfo]], seed: int, progress: Progress, limit_s: float = math.inf
+    gpus: Mapping[str, tuple[LinkGpu, DeviceInfo]], seed: int, progress: Progress, why_end: WhyEnd = no_reason
 ) -> LinkReport:
     """Latency, bandwidth and additions over the links between GPUs that are open, by their specs; it closes them.
 
-    After `limit_s` no further pairs are measured; the failures say how many were not.
+    Once `why_end` gives a reason, no further pairs are measured; a failure states it.
     """
     infos = {spec: info for spec, (_, info) in gpus.items()}
     opened = _Gpus(seed, {spec: gpu for spec, (gpu, _) in gpus.items()}, infos, PAIRS)
-    return _measure(opened, (), progress, limit_s)
+    return _measure(opened, (), progress, why_end)
 
 
 class LinkGpu(Protocol):
@@ -121,16 +126,18 @@ class OpenGpu:
     dismiss = close
 
 
-def _measure(gpus: _Gpus, specs: Sequence[str], progress: Progress | None, limit_s: float = math.inf) -> LinkReport:
+def _measure(gpus: _Gpus, specs: Sequence[str], progress: Progress | None, why_end: WhyEnd = no_reason) -> LinkReport:
     """Measure links of GPUs, those of `specs` too, which are opened first."""
     pairs: list[Pair] = []
-    interrupted, end = False, monotonic() + limit_s
+    interrupted, reason = False, None
     with uninterrupted(), gpus.threads:
         try:
             with interruptible():
                 gpus.open(specs)
                 pairs = gpus.pairs()
-                for each in takewhile(lambda _: monotonic() < end, gpus.rounds(pairs)):
+                for each in gpus.rounds(pairs):
+                    if reason := why_end():
+                        break
                     for source, _ in gpus.measure(each):
                         if progress is not None:
                             progress(len(gpus.measured), len(pairs), f"links of {source}")
@@ -143,9 +150,9 @@ def _measure(gpus: _Gpus, specs: Sequence[str], progress: Progress | None, limit
     found = [gpus.measured[pair] for pair in pairs if pair in gpus.measured]
     failures = [f"{spec}: {error}" for spec, error in gpus.errors.items()]
     failures += (line for values in found for line in values.failures)
-    if len(found) < len(pairs) and not interrupted:
-        missing = f"{len(pairs) - len(found)} of {len(pairs)} links were not measured within {limit_s:g} s"
-        failures.append(f"{missing}: run 'gpudissect links'")
+    if reason:
+        missing = f"{len(pairs) - len(found)} of {len(pairs)} links were {reason}"
+        failures.append(f"{missing}; run 'gpudissect links'")
     return LinkReport((*gpus.infos.values(),), tuple(found), tuple(failures), interrupted)
 
 

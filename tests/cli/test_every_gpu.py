@@ -302,7 +302,7 @@ def surveyed(gpus, monkeypatch):
     """Both GPUs as surveyed at once, and the link from the first to the second. Lists the calls that measure links."""
     measured_links = []
 
-    def measure(processes, seed, progress, limit_s):
+    def measure(processes, seed, progress, why_end):
         measured_links.append(([*processes], seed))
         link = LinkValues("sim:gtx980", "cuda:1", {"read_bandwidth": (3.7e11, 3.6e11, 3.8e11)}, {})
         return LinkReport((), (link,))
@@ -403,3 +403,13 @@ def test_gpus_without_links_between_them_get_no_file_of_links(gpus, surveyed, gp
     for _ in range(2):
         code, out, err = gpudissect("discover", "-d", "cuda:all", "-o", "r.json")
         assert (code, err) == (0, "") and "no other GPU" in out and not Path("r.links.json").exists()
+
+
+def test_links_between_jobs_give_way_and_end_in_time(monkeypatch):
+    times, counts = iter([0.0, 1.0, 2.0, every_gpu.HEALTH_LINKS_S + 1]), iter([4, 3, 5])
+    monkeypatch.setattr(every_gpu, "monotonic", times.__next__)
+    monkeypatch.setattr("gpudissect.device.cuda.info.count_processes", counts.__next__)
+    why_end = every_gpu._limits_of_health()
+    assert why_end() is None
+    assert why_end() == "not measured: other processes use the GPUs"
+    assert why_end() == "not measured within 30 s"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpudissect.catalogue.link_rates import describe_pcie, nvlink_bandwidth, pcie_bandwidth
-from gpudissect.device.cuda.info import NvmlMonitor, clock_rate, driver_facts, shared_bytes_beside_l1
+from gpudissect.device.cuda.info import NvmlMonitor, clock_rate, count_processes, driver_facts, shared_bytes_beside_l1
 from gpudissect.units import KIB
 from tests.support.fake_context import FakeContext
 
@@ -171,6 +171,22 @@ def test_nvml_reports_throttling_and_processes(monkeypatch):
         assert monitor.other_processes() == others
         nvml.device_get_compute_running_processes_v3 = refuse
         assert monitor.other_processes() == others, "not queried again within a second"
+
+
+def test_processes_are_counted_once_over_all_gpus(monkeypatch):
+    nvml = SimpleNamespace(
+        init_v2=lambda: None,
+        shutdown=lambda: None,
+        device_get_count_v2=lambda: 3,
+        device_get_handle_by_index_v2=lambda index: index,
+        device_get_compute_running_processes_v3=lambda handle: SimpleNamespace(pid=[[7, 8], 8, []][handle]),
+    )
+    bindings = pytest.importorskip("cuda.bindings")
+    monkeypatch.setitem(sys.modules, "cuda.bindings.nvml", nvml)
+    monkeypatch.setattr(bindings, "nvml", nvml, raising=False)
+    assert count_processes() == 2, "a single process has a plain number"
+    del nvml.device_get_count_v2
+    assert count_processes() == 0
 
 
 def test_settings_are_those_that_nvml_gives(monkeypatch):

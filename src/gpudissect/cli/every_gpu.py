@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import multiprocessing
 import os
 import signal
@@ -14,6 +13,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from socket import SHUT_RDWR, socket
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from gpudissect.child_processes import collect_rarely, die_with_parent
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gpudissect.cli.console import Progress
     from gpudissect.device.base import Device
     from gpudissect.device_info import DeviceInfo
+    from gpudissect.link_study import WhyEnd
     from gpudissect.results.links import LinkReport
     from gpudissect.results.model import Result
     from gpudissect.study import Request
@@ -228,17 +229,31 @@ def measure_pairs(
     surveys: Sequence[SurveyProcess], request: Request, outputs: Sequence[Path | None], progress: Progress
 ) -> tuple[LinkReport, list[GpudissectError]]:
     """Measure links between GPUs; write JSON and page next to `outputs`. Returns the report and the errors."""
-    from gpudissect.link_study import links_between, save_links
+    from gpudissect.link_study import links_between, no_reason, save_links
 
     gpus = {each.spec: (each, each.outcome.info) for each in surveys if each.outcome and each.outcome.info}
-    limit_s = math.inf if request.profile is None else HEALTH_LINKS_S
-    report = links_between(gpus, request.seed or 0, progress, limit_s)
+    why_end = no_reason if request.profile is None else _limits_of_health()
+    report = links_between(gpus, request.seed or 0, progress, why_end)
     report = report if request.host else report.without_host()
     failures: list[GpudissectError] = [*map(GpudissectError, report.failures)]
     if any(link.values for link in report.links):
         output, html = (path and path.with_name(f"{path.stem}.links{path.suffix}") for path in outputs)
         failures += save_links(report, output, html)
     return report, failures
+
+
+def _limits_of_health() -> WhyEnd:
+    """Ends links between jobs after `HEALTH_LINKS_S`, or once more processes use the GPUs than now."""
+    from gpudissect.device.cuda.info import count_processes
+
+    end, count = monotonic() + HEALTH_LINKS_S, count_processes()
+
+    def why_end() -> str | None:
+        if monotonic() > end:
+            return f"not measured within {HEALTH_LINKS_S:g} s"
+        return "not measured: other processes use the GPUs" if count_processes() > count else None
+
+    return why_end
 
 
 def start_early(seed: int) -> None:

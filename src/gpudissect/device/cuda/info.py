@@ -142,6 +142,22 @@ def clock_rate(cycles: ArrayLike, ns: ArrayLike) -> float | None:
     return float(np.asarray(cycles, np.float64).sum()) / total_ns * 1e9 if total_ns > 0 else None
 
 
+def count_processes() -> int:
+    """Number of processes that use any GPU of this machine, as NVML states it; 0 if it does not."""
+    try:
+        from cuda.bindings import nvml
+
+        nvml.init_v2()
+        numbers = set[int]()
+        for index in range(nvml.device_get_count_v2()):
+            handle = nvml.device_get_handle_by_index_v2(index)
+            numbers.update(np.atleast_1d(nvml.device_get_compute_running_processes_v3(handle).pid).tolist())
+        nvml.shutdown()
+    except Exception:  # as in `NvmlMonitor`
+        return 0
+    return len(numbers)
+
+
 class NvmlMonitor:
     """What NVML reports of one GPU; None where it is absent or refuses, as in containers."""
 

@@ -41,6 +41,9 @@ METHOD = (
     f"{WARPS} warps of {CHAINS} chains on every SM, {LONG} iterations less {SHORT}, by the SM that takes longest; "
     f"median of {REPETITIONS} runs"
 )
+PROCESS_SPREAD = 0.025
+"""Relative difference between processes, whose memory lies in other slices of the L2: of 21 surveys of H200s, one word had
+0.674 to 0.692 operations per cycle, one line 2.23 to 2.28, contiguous words 270 to 282."""
 SIMULATED = "simulated GPUs have no partitions of an L2 that count"
 
 
@@ -75,8 +78,9 @@ def _estimate(element: str, attribute: str, mixes: Sequence[Mix], traces: Sequen
         (absent,) = without(Status.NOT_FOUND, element, "more instructions took no longer", attribute)
         return replace(absent, evidence=evidence)
     rates = traces[0].sm.size * WARP_SIZE * (mixes[0].instructions - mixes[1].instructions) / cycles
-    low, high = float(rates.min()) * (1 - MAX_CLOCK_DRIFT), float(rates.max()) * (1 + MAX_CLOCK_DRIFT)
-    caveats = (WHERE[attribute], "all SMs at once")
+    error = PROCESS_SPREAD + MAX_CLOCK_DRIFT
+    low, high = float(rates.min()) * (1 - error), float(rates.max()) * (1 + error)
+    caveats = (WHERE[attribute], "all SMs at once", "other processes may differ by 2.5 %, which is in the bracket")
     return found(element, attribute, float(np.median(rates)), low, high, TIMED, METHOD, evidence, caveats)
 
 
