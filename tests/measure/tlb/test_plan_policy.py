@@ -16,14 +16,14 @@ from tests.support.driving import estimates
 DELAYED_SHARE, DELAY = 0.015, 9.0  # of the visits; cycles, of 10.5 that a miss costs
 
 
-def policy(monkeypatch, of_lines, experiment="policy.tlb_l1"):
-    """The policy found if some visits are always delayed, others for other lines if `of_lines`."""
+def policy(monkeypatch, delays_of, experiment="policy.tlb_l1"):
+    """The policy found if some visits are always delayed: which, depends on `delays_of` the placement of lines."""
     visits = PageAccesses.visits
 
     def delayed(accesses, sequences, laps, repetition=0):
         penalties = yield from visits(accesses, sequences, laps, repetition)
         for number, each in enumerate(penalties):
-            rng = np.random.default_rng([number, accesses.placement if of_lines else 0])
+            rng = np.random.default_rng([number, delays_of(accesses.placement)])
             each[:, rng.random(each.shape[1]) < DELAYED_SHARE] += DELAY
         return penalties
 
@@ -32,19 +32,20 @@ def policy(monkeypatch, of_lines, experiment="policy.tlb_l1"):
 
 
 @pytest.mark.parametrize("experiment", ["policy.tlb_l1", "hierarchy.translation"])
-def test_visits_that_are_always_delayed_refute_no_policy(monkeypatch, experiment):
-    assert policy(monkeypatch, True, experiment).value == "lru"
+@pytest.mark.parametrize("alike", [0, 1], ids=["other lines differ", "a second set of other lines differs"])
+def test_visits_that_are_always_delayed_refute_no_policy(monkeypatch, experiment, alike):
+    assert policy(monkeypatch, lambda placement: max(placement - alike, 0), experiment).value == "lru"
 
 
 def test_the_evidence_includes_the_run_that_decided(monkeypatch):
-    evidence = policy(monkeypatch, of_lines=True).evidence
+    evidence = policy(monkeypatch, lambda placement: placement).evidence
     monkeypatch.undo()
     undisturbed = estimates(gpu([tlb(16, 2 << 20)], walk=10.5), ["policy.tlb_l1"])["tlb_l1", "replacement_policy"]
     assert len(evidence) == len(undisturbed.evidence) + HELD_OUT
 
 
 def test_what_other_lines_repeat_refutes_a_policy(monkeypatch):
-    assert policy(monkeypatch, of_lines=False).status is Status.AMBIGUOUS
+    assert policy(monkeypatch, lambda placement: 0).status is Status.AMBIGUOUS
 
 
 def test_policies_that_one_page_too_many_does_not_distinguish_are_distinguished_by_more():

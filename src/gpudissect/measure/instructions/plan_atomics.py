@@ -42,8 +42,8 @@ METHOD = (
     f"median of {REPETITIONS} runs"
 )
 PROCESS_SPREAD = 0.025
-"""Relative difference between processes, whose memory lies in other slices of the L2: of 21 surveys of H200s, one word had
-0.674 to 0.692 operations per cycle, one line 2.23 to 2.28, contiguous words 270 to 282."""
+"""Relative difference between processes, whose memory lies in other slices of the L2: in 21 surveys of H200s, one word
+had 0.675 to 0.691 operations per cycle, one line 2.24 to 2.26, contiguous words 272 to 281."""
 SIMULATED = "simulated GPUs have no partitions of an L2 that count"
 
 

@@ -20,7 +20,7 @@ from gpudissect.measure.cache.plan_levels import CACHES_ON_PATH, levels_of, leve
 from gpudissect.measure.cache.plan_line import lines_of
 from gpudissect.measure.cache.plan_policy import Replacement, replacement_of
 from gpudissect.measure.cache.plan_sets import structure_of
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, StopEarly
 from gpudissect.measure.prediction import infer_agreement, infer_hierarchy
 from gpudissect.measure.prediction.infer_agreement import CheckedSequence, NotPredicted, PathCounts, refute_policies
 from gpudissect.measure.prediction.infer_hierarchy import PathModel, Stage, TlbModel
@@ -37,6 +37,9 @@ from gpudissect.trace import Array, Trace
 from gpudissect.vocabulary import TLBS
 from gpudissect.workload import Chase, Explicit, Path, Timing
 
+PLACEMENTS = ((0, 0), (0, 1), (1, 2))
+"""Of lines in pages, in the two runs of a check of a TLB; later pairs only if the check fails. Some accesses are
+delayed in every run of the same order over the same lines, and misses of some pages take hardly longer than hits."""
 FOOTPRINTS = (0.6, 1.0, 1.4)  # relative to the capacity of a cache or the entries of a TLB
 VISITS = 6  # of each line, through random words of it
 MAX_ACCESSES = 1 << 17  # of a sequence
@@ -242,8 +245,13 @@ def translation_plan(bench: Bench, known: Known) -> Plan:
         assert level is not None  # its model is made from it
         max_pages = min(len(tlb.cache.index.table), limit // level.page_size)
         policies = {element: tlb.cache.policy if element == tlb.element else None for element in elements}
-        for same_lines in (True, False):
-            checked = yield from _check_tlb(model, number, level, max_pages, bench, same_lines=same_lines)
+        for placements in PLACEMENTS:
+            try:
+                checked = yield from _check_tlb(model, number, level, max_pages, bench, placements)
+            except StopEarly:
+                if placements is not PLACEMENTS[-1]:  # which earlier recordings lack
+                    raise
+                break
             counts = infer_agreement.count_levels(TRANSLATION, elements, checked, ())
             found = refute_policies(checked, counts, policies, TLB_METHOD) if isinstance(counts, PathCounts) else ()
             if not found or level.address is None:  # early recordings have no accesses to other lines
@@ -257,20 +265,20 @@ def translation_plan(bench: Bench, known: Known) -> Plan:
 
 
 def _check_tlb(
-    model: PathModel, number: int, level: TlbLevel, max_pages: int, bench: Bench, *, same_lines: bool
+    model: PathModel, number: int, level: TlbLevel, max_pages: int, bench: Bench, placements: tuple[int, int]
 ) -> Ask[list[CheckedSequence]]:
-    """Random visits to about as many pages as one level has entries, each page several times, run twice.
+    """Random visits to about as many pages as one level has entries, each page several times, in two runs.
 
-    A hit in an earlier level counts as a hit in this one; earlier levels are checked by their own sequences. Some
-    accesses are delayed in every run of the same order. Unless `same_lines`, the second run is to other lines, which
-    are not delayed alike.
+    A hit in an earlier level counts as a hit in this one; earlier levels are checked by their own sequences.
+    `placements` are those of the lines of each run, see `PageAccesses`.
     """
     page = level.page_size
     counts = sorted({max(2, min(max_pages, round(share * level.entries))) for share in FOOTPRINTS})
     rngs = {count: bench.rng("unseen pages", number, count) for count in counts}
     visits = [rng.permutation(np.repeat(np.arange(count), PAGE_VISITS)) for count, rng in rngs.items()]
-    accesses = PageAccesses(page, bench)
-    again = accesses if same_lines else accesses.to_other_lines()
+    first_placement, second_placement = placements
+    accesses = PageAccesses(page, bench, placement=first_placement)
+    again = accesses if second_placement == first_placement else accesses.to_other_lines()
     first = yield from accesses.visits(visits, TLB_LAPS)
     second = yield from again.visits(visits, TLB_LAPS, repetition=1)
     evidence = zip(accesses.evidence[: len(visits)], again.evidence[-len(visits) :], strict=True)

@@ -31,6 +31,7 @@ SEQUENCES, MAX_ROUNDS, HELD_OUT = 4, 4, 3  # sequences per round, rounds, and se
 MORE_PAGES_RATIO = 1.25  # pages, in entries, to distinguish policies that agree on fewer
 MIN_VISITS = 2048  # of a lap over all sequences of a round, or of those not used to choose
 LAPS = 4
+MAX_OTHER_LINES = 2  # times that the check runs again on other lines
 MAX_MISREAD_RATIO = 6.0  # disagreement relative to the share of misread hits: misses are misread too
 MAX_SEQUENCE_MISREAD_RATIO = 3.0  # the same, of the worst sequence by which a policy was chosen
 WELL_PREDICTED = 0.99  # share of accesses from which nothing is left to explain
@@ -117,16 +118,22 @@ class _PolicySearch:
         if rivals:
             reason = f"{best} predicts {share:.1%} of the accesses, and so nearly do {', '.join(rivals)}"
             return ambiguous(reason=reason)
-        wrong = sum(infer_policy.count_common_errors(*each) for each in zip(*pairs, strict=True))
-        max_wrong = infer_policy.max_repeated_errors(share, sum(each.size for each in predicted))
+        wrong, max_wrong = _common_errors(pairs, share)
         # Some accesses are delayed in every run of the same chain; other lines of the same pages are not delayed alike.
-        if wrong > max_wrong and self.level.address is not None:  # early recordings have no accesses to other lines
+        for attempt in range(MAX_OTHER_LINES):
+            if wrong <= max_wrong or self.level.address is None:  # early recordings have no accesses to other lines
+                break
             self.evidence, self.accesses = [*self.evidence, *self.accesses.evidence], self.accesses.to_other_lines()
-            self.runs[1] = yield from self._misses(self.held_out)
-            pairs[1] = [*zip(predicted, self.runs[1], strict=True)]
+            try:
+                run = yield from self._misses(self.held_out)
+            except StopEarly:
+                if not attempt:
+                    raise
+                break  # earlier recordings have one set of other lines
+            self.runs = [self.runs[min(attempt, 1)], run]
+            pairs = [[*zip(predicted, each, strict=True)] for each in self.runs]
             share = _mean_agreement(*pairs)
-            wrong = sum(infer_policy.count_common_errors(*each) for each in zip(*pairs, strict=True))
-            max_wrong = infer_policy.max_repeated_errors(share, sum(each.size for each in predicted))
+            wrong, max_wrong = _common_errors(pairs, share)
             found, ambiguous = self._estimates()
         lowest = min(share, _mean_agreement(more)) if more else share
         if lowest < 1 - MAX_MISREAD_RATIO * misread or wrong > max_wrong:
@@ -239,6 +246,12 @@ class _PolicySearch:
 def _mean_agreement(*runs: list[tuple[Outcomes, Outcomes]]) -> float:
     """Mean share of accesses that miss as predicted, over sequences."""
     return float(np.mean([infer_policy.agreement(*pair) for run in runs for pair in run]))
+
+
+def _common_errors(pairs: list[list[tuple[Outcomes, Outcomes]]], share: float) -> tuple[int, float]:
+    """Accesses of two runs that both predict wrongly, and how many there may be by chance."""
+    wrong = sum(infer_policy.count_common_errors(*each) for each in zip(*pairs, strict=True))
+    return wrong, infer_policy.max_repeated_errors(share, sum(predicted.size for predicted, _ in pairs[0]))
 
 
 def predict_misses(model: TranslationModel, offsets: Array) -> Outcomes:
