@@ -247,7 +247,7 @@ def test_links_end_for_a_reason_that_the_failures_state(machine):
     reasons = iter([None, "not measured within 10 s"])
     report = link_study.links_between(opened(machine, *machine.specs), 0, lambda *_: None, reasons.__next__)
     assert len(report.links) == 4 and report.failures == (
-        "8 of 12 links were not measured within 10 s; run 'gpudissect links'",
+        "8 of 12 links were not measured within 10 s; run 'gpudissect links' when the GPUs are idle",
     )
 
 

@@ -34,12 +34,12 @@ from gpudissect.survey.links import (
 from gpudissect.survey.registry import experiments
 from gpudissect.workload.chase import MAX_PEERS
 
-WhyEnd = Callable[[], str | None]
-"""Called before each round of pairs: why no more are measured, such as ``not measured within 30 s``, or None."""
+StopReason = Callable[[], str | None]
+"""Called before each round of pairs. The reason to stop, such as ``not measured within 30 s``, or None to continue."""
 
 
-def no_reason() -> None:
-    """Give no reason to end."""
+def never_stop() -> None:
+    """Give no reason to stop."""
 
 
 PAIRS = ("links.peer", "additions.peer")
@@ -60,15 +60,15 @@ def links(device: str | None = None, *, seed: int = 0, progress: Progress | None
 
 
 def links_between(
-    gpus: Mapping[str, tuple[LinkGpu, DeviceInfo]], seed: int, progress: Progress, why_end: WhyEnd = no_reason
+    gpus: Mapping[str, tuple[LinkGpu, DeviceInfo]], seed: int, progress: Progress, stop_reason: StopReason = never_stop
 ) -> LinkReport:
     """Latency, bandwidth and additions over the links between GPUs that are open, by their specs; it closes them.
 
-    Once `why_end` gives a reason, no further pairs are measured; a failure states it.
+    Once `stop_reason` gives one, no further pairs are measured. A failure states it, and how many links are missing.
     """
     infos = {spec: info for spec, (_, info) in gpus.items()}
     opened = _Gpus(seed, {spec: gpu for spec, (gpu, _) in gpus.items()}, infos, PAIRS)
-    return _measure(opened, (), progress, why_end)
+    return _measure(opened, (), progress, stop_reason)
 
 
 class LinkGpu(Protocol):
@@ -126,7 +126,9 @@ class OpenGpu:
     dismiss = close
 
 
-def _measure(gpus: _Gpus, specs: Sequence[str], progress: Progress | None, why_end: WhyEnd = no_reason) -> LinkReport:
+def _measure(
+    gpus: _Gpus, specs: Sequence[str], progress: Progress | None, stop_reason: StopReason = never_stop
+) -> LinkReport:
     """Measure links of GPUs, those of `specs` too, which are opened first."""
     pairs: list[Pair] = []
     interrupted, reason = False, None
@@ -136,7 +138,7 @@ def _measure(gpus: _Gpus, specs: Sequence[str], progress: Progress | None, why_e
                 gpus.open(specs)
                 pairs = gpus.pairs()
                 for each in gpus.rounds(pairs):
-                    if reason := why_end():
+                    if reason := stop_reason():
                         break
                     for source, _ in gpus.measure(each):
                         if progress is not None:
@@ -152,7 +154,7 @@ def _measure(gpus: _Gpus, specs: Sequence[str], progress: Progress | None, why_e
     failures += (line for values in found for line in values.failures)
     if reason:
         missing = f"{len(pairs) - len(found)} of {len(pairs)} links were {reason}"
-        failures.append(f"{missing}; run 'gpudissect links'")
+        failures.append(f"{missing}; run 'gpudissect links' when the GPUs are idle")
     return LinkReport((*gpus.infos.values(),), tuple(found), tuple(failures), interrupted)
 
 

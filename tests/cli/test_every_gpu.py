@@ -302,7 +302,7 @@ def surveyed(gpus, monkeypatch):
     """Both GPUs as surveyed at once, and the link from the first to the second. Lists the calls that measure links."""
     measured_links = []
 
-    def measure(processes, seed, progress, why_end):
+    def measure(processes, seed, progress, stop_reason):
         measured_links.append(([*processes], seed))
         link = LinkValues("sim:gtx980", "cuda:1", {"read_bandwidth": (3.7e11, 3.6e11, 3.8e11)}, {})
         return LinkReport((), (link,))
@@ -409,7 +409,7 @@ def test_links_between_jobs_give_way_and_end_in_time(monkeypatch):
     times, counts = iter([0.0, 1.0, 2.0, every_gpu.HEALTH_LINKS_S + 1]), iter([4, 3, 5])
     monkeypatch.setattr(every_gpu, "monotonic", times.__next__)
     monkeypatch.setattr("gpudissect.device.cuda.info.count_processes", counts.__next__)
-    why_end = every_gpu._limits_of_health()
-    assert why_end() is None
-    assert why_end() == "not measured: other processes use the GPUs"
-    assert why_end() == "not measured within 30 s"
+    stop_reason = every_gpu._stop_condition_of_health()
+    assert stop_reason() is None
+    assert stop_reason() == "not measured: another process started on a GPU of this machine"
+    assert stop_reason() == "not measured within 30 s"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpudissect.cli.console import Progress
     from gpudissect.device.base import Device
     from gpudissect.device_info import DeviceInfo
-    from gpudissect.link_study import WhyEnd
+    from gpudissect.link_study import StopReason
     from gpudissect.results.links import LinkReport
     from gpudissect.results.model import Result
     from gpudissect.study import Request
@@ -35,7 +35,7 @@ MAX_GPUS = 16  # started early
 DEVICES = Path("/dev")
 CLOSE_S = 25.0  # until a process that was dismissed is killed; longer than its device takes
 WAIT_S = 0.2  # between looks for a stop signal
-HEALTH_LINKS_S = 30.0  # in a check between jobs, no links are begun after that
+HEALTH_LINKS_S = 30.0  # in a check between jobs, no links are started after this
 
 
 @dataclass(frozen=True)
@@ -229,11 +229,11 @@ def measure_pairs(
     surveys: Sequence[SurveyProcess], request: Request, outputs: Sequence[Path | None], progress: Progress
 ) -> tuple[LinkReport, list[GpudissectError]]:
     """Measure links between GPUs; write JSON and page next to `outputs`. Returns the report and the errors."""
-    from gpudissect.link_study import links_between, no_reason, save_links
+    from gpudissect.link_study import links_between, never_stop, save_links
 
     gpus = {each.spec: (each, each.outcome.info) for each in surveys if each.outcome and each.outcome.info}
-    why_end = no_reason if request.profile is None else _limits_of_health()
-    report = links_between(gpus, request.seed or 0, progress, why_end)
+    stop_reason = never_stop if request.profile is None else _stop_condition_of_health()
+    report = links_between(gpus, request.seed or 0, progress, stop_reason)
     report = report if request.host else report.without_host()
     failures: list[GpudissectError] = [*map(GpudissectError, report.failures)]
     if any(link.values for link in report.links):
@@ -242,18 +242,18 @@ def measure_pairs(
     return report, failures
 
 
-def _limits_of_health() -> WhyEnd:
-    """Ends links between jobs after `HEALTH_LINKS_S`, or once more processes use the GPUs than now."""
+def _stop_condition_of_health() -> StopReason:
+    """Ends the link measurements of a health check after `HEALTH_LINKS_S`, or once more processes use GPUs than now."""
     from gpudissect.device.cuda.info import count_processes
 
     end, count = monotonic() + HEALTH_LINKS_S, count_processes()
 
-    def why_end() -> str | None:
+    def stop_reason() -> str | None:
         if monotonic() > end:
             return f"not measured within {HEALTH_LINKS_S:g} s"
-        return "not measured: other processes use the GPUs" if count_processes() > count else None
+        return "not measured: another process started on a GPU of this machine" if count_processes() > count else None
 
-    return why_end
+    return stop_reason
 
 
 def start_early(seed: int) -> None:

@@ -22,7 +22,7 @@ from gpudissect.child_processes import die_with_parent, kill_process
 from gpudissect.device import kinds
 from gpudissect.device.base import Device
 from gpudissect.device.child import Child, needs_process, start_child, take_early
-from gpudissect.device.queue import Answer, Batch, BatchQueue, answer_of, nothing, traces_of
+from gpudissect.device.queue import Answer, Batch, BatchQueue, answer_of, do_nothing, traces_of
 from gpudissect.device_info import DeviceInfo
 from gpudissect.errors import DeviceError, GpudissectError
 from gpudissect.trace import Trace
@@ -77,15 +77,15 @@ class _Channel:
 
 @dataclass(frozen=True)
 class _InFlight:
-    """A batch, and the answers to its shares by their numbers, in order; None until they arrive."""
+    """A batch, its priority, and the answers to its shares by their numbers, in order; None until they arrive."""
 
     batch: Batch
     priority: int
     answers: dict[int, Answer | None]
 
     @property
-    def place(self) -> tuple[int, int]:
-        """Of several that are answered, the lowest is collected first."""
+    def collect_order(self) -> tuple[int, int]:
+        """Of several that are answered, the lowest is collected first: highest priority, then smallest."""
         return -self.priority, len(self.batch)
 
 
@@ -163,8 +163,8 @@ class DeviceProcess(Device, BatchQueue):
             self._channels[channel].put(messages[share])
         return number
 
-    def collect(self, meanwhile: Callable[[], None] = nothing) -> tuple[int, Answer]:
-        """Wait until a batch is answered; its number and its answer. Higher priority comes first, then smaller size."""
+    def collect(self, meanwhile: Callable[[], None] = do_nothing) -> tuple[int, Answer]:
+        """Wait until a batch is answered; its number and its answer. Of several, that of highest priority."""
         while not (answered := self._answered()) or not self._incoming.empty():
             try:
                 share, answer = self._receive()
@@ -177,7 +177,7 @@ class DeviceProcess(Device, BatchQueue):
                 return number, error
             if flight := self._in_flight.get(self._shares.pop(share).batch):
                 flight.answers[share] = answer
-        number = min(answered, key=lambda each: self._in_flight[each].place)
+        number = min(answered, key=lambda each: self._in_flight[each].collect_order)
         flight = self._in_flight.pop(number)
         answers = [answer for answer in flight.answers.values() if answer is not None]
         return number, answer_of(partial(_joined, answers), flight.batch)

@@ -16,7 +16,7 @@ Answer = list[Trace] | Exception
 """The traces of a batch, or the exception it raised."""
 
 
-def nothing() -> None:
+def do_nothing() -> None:
     """Do nothing."""
 
 
@@ -24,12 +24,12 @@ class BatchQueue(Protocol):
     """Batches in flight."""
 
     def submit(self, batch: Batch, priority: int = 0) -> int:
-        """Add a batch; it may run together with others. Returns its number. Those of higher priority run first."""
+        """Add a batch, and return its number. It may run together with others, after those of higher priority."""
 
-    def collect(self, meanwhile: Callable[[], None] = nothing) -> tuple[int, Answer]:
+    def collect(self, meanwhile: Callable[[], None] = do_nothing) -> tuple[int, Answer]:
         """Wait until a batch is answered; its number and its answer.
 
-        `meanwhile`, which may submit further batches, is called now and then if a batch consists of several tasks.
+        `meanwhile` may submit further batches. It is called between tasks, if batches are divided into tasks.
         """
 
 
@@ -78,7 +78,7 @@ class Deferred(BatchQueue):
         self._waiting.append((number, batch))
         return number
 
-    def collect(self, meanwhile: Callable[[], None] = nothing) -> tuple[int, Answer]:
+    def collect(self, meanwhile: Callable[[], None] = do_nothing) -> tuple[int, Answer]:
         """The answer of the first batch that was not collected."""
         if not self._answers:
             group = [self._waiting.popleft()]
@@ -90,7 +90,7 @@ class Deferred(BatchQueue):
 
 
 class Sorted(BatchQueue):
-    """Runs batches one at a time: of those that wait, the one with the lowest `key` of batch and priority first.
+    """Runs batches one at a time: the waiting batch with the lowest `key` of batch and priority first.
 
     A key may change when a batch runs that shares a workload.
     """
@@ -98,7 +98,7 @@ class Sorted(BatchQueue):
     def __init__(self, run: Run, key: Callable[[Batch, int], tuple[int, ...]]) -> None:
         self._run, self._key = run, key
         self._numbers = count()
-        self._waiting: dict[int, tuple[Batch, int, frozenset[str]]] = {}  # with priority, and digests of its workloads
+        self._waiting: dict[int, tuple[Batch, int, frozenset[str]]] = {}  # batch, priority, digests of its workloads
         self._keys: dict[int, tuple[int, ...]] = {}
 
     def submit(self, batch: Batch, priority: int = 0) -> int:
@@ -108,15 +108,15 @@ class Sorted(BatchQueue):
         self._keys[number] = self._key(batch, priority)
         return number
 
-    def collect(self, meanwhile: Callable[[], None] = nothing) -> tuple[int, Answer]:
+    def collect(self, meanwhile: Callable[[], None] = do_nothing) -> tuple[int, Answer]:
         """The next batch and its answer."""
         number = min(self._keys, key=self._keys.__getitem__)
         batch, _, digests = self._waiting.pop(number)
         del self._keys[number]
         answer = answer_of(self._run, batch)
-        for other, (waiting, its_priority, others) in self._waiting.items():
+        for other, (waiting, priority, others) in self._waiting.items():
             if not digests.isdisjoint(others):
-                self._keys[other] = self._key(waiting, its_priority)
+                self._keys[other] = self._key(waiting, priority)
         return number, answer
 
 
@@ -134,7 +134,7 @@ class Observed(BatchQueue):
         self._batches[number] = batch
         return number
 
-    def collect(self, meanwhile: Callable[[], None] = nothing) -> tuple[int, Answer]:
+    def collect(self, meanwhile: Callable[[], None] = do_nothing) -> tuple[int, Answer]:
         """The next answer of the other queue, which is observed."""
         number, answer = self._queue.collect(meanwhile)
         try:

@@ -15,9 +15,9 @@ from gpudissect.workload import Workload
 Progress = Callable[[int, int, str], None]
 
 MAX_RUNNING = 16
-"""Experiments of a whole survey in flight at once: enough that the GPU has work while the survey infers. An H200 took
-16.6 s with 8, 14.8 and 15.0 s with 14; on another host 13.5 and 14.0 s with 16, 13.9 s with 24, 13.4 and 14.0 s with
-40. A quick survey has no limit: 4.2 and 4.3 s, with eight 4.5 and 4.7 s."""
+"""Experiments of a whole survey in flight, at most, so that the GPU has work while the survey infers. Surveys of an
+H200 with priorities took 16.6 s with 8, 14.8 and 15.0 s with 14; on another host 13.5 and 14.0 s with 16, 13.9 s with
+24, 13.4 and 14.0 s with 40. A quick survey has no limit: before priorities 4.2 and 4.3 s, with 8 4.5 and 4.7 s."""
 MAX_STOPS = 100  # of one experiment after an interrupt
 SKIPPED_BY_QUICK = "left out by --quick"
 
@@ -58,9 +58,9 @@ class Drive:
     """The state of some experiments on a device.
 
     Of those that can start, up to `MAX_RUNNING` at a time, the one that begins the longest chain of others goes first
-    (list scheduling by critical path: Graham 1969), and the device runs its batches first. Scheduling depends on the
-    traces, on the order of the answers, and on `can_simulate`: a recording, which answers in the order in which it was
-    made and is made without the latter, replays exactly.
+    (list scheduling by critical path: Graham 1969). The device runs batches in the same order of priority. Scheduling
+    depends on the traces, on the order of the answers, and on `can_simulate`: a recording, which answers in the order
+    in which it was made and is made without the latter, replays exactly.
 
     Attributes:
         queue: the batch queue of the device.

@@ -40,7 +40,7 @@ from gpudissect.trace import OTHER_PROCESSES, Trace
 from gpudissect.workload import EngineCopy, Launch, LaunchMethod, Mix, Path, Stream, Workload
 
 _MEMORY_SHARE = 0.8  # of the free device memory that workloads may take
-_FIRST_SHARE = 32  # of that memory is allocated first, at least: growing it waits for the GPU
+_MIN_FIRST_SHARE = 1 / 32  # of that memory, allocated at first use: to grow it waits for the GPU
 _RECORD_BYTES = 1024  # of shared memory that a chain in shared memory leaves for records
 _TEXEL_BYTES = 4
 NO_PEERS = "the driver states no other GPU whose memory this one can access"
@@ -65,7 +65,7 @@ class CudaGpu(Device):
         self._to_load = self._survey_kernels()
         buffers = self._buffers = LaunchBuffers(context)
         host, peers = host_limit(), context.peers()
-        arenas = self._arenas = Arenas(Arena(context, usable, usable // _FIRST_SHARE), context, host, peers)
+        arenas = self._arenas = Arenas(Arena(context, usable, int(usable * _MIN_FIRST_SHARE)), context, host, peers)
         self._chases = ChaseRunner(context, buffers, arenas, texture)
         self._streams = StreamRunner(context, arenas, shared)
         self._mixes = MixRunner(context, buffers, arenas.near)
@@ -194,7 +194,7 @@ class CudaGpu(Device):
         return self._precompiler.is_ready(task.codes)
 
     def moves_memory(self, task: Task) -> bool:
-        """Whether a task may move the memory of others when it starts: none that are chases within what there is."""
+        """Whether starting a task may move memory that others use. Chases that fit in the allocated memory do not."""
         launch = task.content
         return not isinstance(launch, ChaseLaunch) or launch.arena_bytes > self._arenas.of(launch.first).size
 

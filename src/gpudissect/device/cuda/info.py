@@ -143,7 +143,7 @@ def clock_rate(cycles: ArrayLike, ns: ArrayLike) -> float | None:
 
 
 def count_processes() -> int:
-    """Number of processes that use any GPU of this machine, as NVML states it; 0 if it does not."""
+    """Number of compute processes on all GPUs of this machine, as NVML reports it; 0 if it is unavailable."""
     try:
         from cuda.bindings import nvml
 
@@ -153,7 +153,7 @@ def count_processes() -> int:
             handle = nvml.device_get_handle_by_index_v2(index)
             numbers.update(np.atleast_1d(nvml.device_get_compute_running_processes_v3(handle).pid).tolist())
         nvml.shutdown()
-    except Exception:  # as in `NvmlMonitor`
+    except Exception:  # NVML is absent or refuses, as in containers
         return 0
     return len(numbers)
 

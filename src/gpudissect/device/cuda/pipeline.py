@@ -1,8 +1,8 @@
 """`Pipeline`: the batch queue of a GPU. The host prepares tasks while the GPU runs others, also those of other batches.
 
-The GPU runs one task after the other: by priority, then in the order of the batches for each kind. A task whose kernels
-are not compiled yet lets others pass. If tasks of one kind keep the GPU busy and tasks of another the host, both are in
-flight at once. Each batch is answered as soon as its own tasks have ended.
+The GPU runs one task at a time, by priority. Within a priority, tasks of one kind run in the order of batches. Tasks
+overtake those whose kernels are still being compiled. If one kind of task keeps the GPU busy and another kind the host,
+both are in flight at once. Each batch is answered as soon as its own tasks have ended.
 """
 
 from bisect import insort
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from gpudissect.device.cuda.compile import Code
 from gpudissect.device.cuda.memory import Slots
-from gpudissect.device.queue import MERGED_WORKLOADS, Answer, Batch, BatchQueue, nothing
+from gpudissect.device.queue import MERGED_WORKLOADS, Answer, Batch, BatchQueue, do_nothing
 from gpudissect.errors import DeviceError
 from gpudissect.trace import Trace
 from gpudissect.workload import Workload
@@ -45,8 +45,9 @@ class Runner(Protocol):
 class Task:
     """What the GPU runs in one piece: the `content` for a `runner`, and what it needs compiled.
 
-    It gives the traces of the workloads at `indices` of those that were planned together. Once a task of a batch with
-    `keeps_place` has started, no task of another batch that may move its memory starts before the last such task has.
+    It gives the traces of the workloads at `indices` of those that were planned together. From the start of the
+    first task of a batch with `keeps_place` until the start of the last, no task of another batch that may move their
+    memory starts.
     """
 
     runner: Runner
@@ -103,7 +104,7 @@ class _Ticket:
 class _Part:
     """A task, and for each of its traces the ticket and the index in its batch."""
 
-    place: tuple[int, int]  # the lowest starts first: negative priority, number in the order of planning
+    start_order: tuple[int, int]  # lowest first: negative priority, number in the order of planning
     task: Task
     owners: list[tuple[_Ticket, int]]
     was_alone: bool  # whether it was planned for one ticket
@@ -135,7 +136,7 @@ class Pipeline(BatchQueue):
         self._parts: dict[Runner, list[_Part]] = {}  # not yet queued, in the order in which they are to start
         self._in_flight: deque[_Part] = deque()
         self._ticket_numbers, self._part_numbers = count(), count()
-        self._keepers: set[_Ticket] = set()  # with tasks that keep their place, some of them started
+        self._keepers: set[_Ticket] = set()  # with some, but not all, tasks with `keeps_place` started
 
     def submit(self, batch: Batch, priority: int = 0) -> int:
         """Add a batch; it may run together with others of its priority. Returns its number."""
@@ -144,7 +145,7 @@ class Pipeline(BatchQueue):
         self._waiting.append(ticket)
         return ticket.number
 
-    def collect(self, meanwhile: Callable[[], None] = nothing) -> tuple[int, Answer]:
+    def collect(self, meanwhile: Callable[[], None] = do_nothing) -> tuple[int, Answer]:
         """Wait until a batch has ended; its number and its answer. `meanwhile` is called between tasks."""
         try:
             self._device.activate()
@@ -176,13 +177,13 @@ class Pipeline(BatchQueue):
             each.in_place = 0
 
     def _step(self) -> None:
-        """Queue the first task whose runner takes more, or plan batches of higher priority than its own.
+        """Do the first of these that is possible.
 
-        If there is no such task, plan batches, or else wait for the GPU. With nothing in flight, the first task is
-        queued once its kernel is compiled.
+        Plan waiting batches if they have a higher priority than the next ready task, or none is ready; queue the next
+        ready task; wait for the GPU; queue a task once its kernels are compiled.
         """
         part = self._next(self._device.is_ready)
-        if self._waiting and (part is None or -part.place[0] < max(each.priority for each in self._waiting)):
+        if self._waiting and (part is None or -part.start_order[0] < max(each.priority for each in self._waiting)):
             self._plan()
         elif part:
             self._start(part)
@@ -201,10 +202,10 @@ class Pipeline(BatchQueue):
 
         open_to_more = [parts for runner, parts in self._parts.items() if parts and self._has_room(runner)]
         first = [part for parts in open_to_more if (part := next(filter(may_start, parts), None))]
-        return min(first, key=lambda each: each.place, default=None)
+        return min(first, key=lambda each: each.start_order, default=None)
 
     def _disturbs(self, part: _Part) -> bool:
-        """Whether a task may move memory of others in place: of a batch that begins to keep its place, any of them."""
+        """Whether a task, or a later one of a batch that begins to keep its place, may move memory that others keep."""
         if not self._keepers or self._keepers == {part.keeper}:
             return False
         begins = part.keeper is not None and part.keeper not in self._keepers
@@ -215,7 +216,7 @@ class Pipeline(BatchQueue):
         return sum(part.task.runner is runner for part in self._in_flight) < runner.at_once
 
     def _plan(self) -> None:
-        """Plan the next batches together: those of the highest priority."""
+        """Plan waiting batches of the highest priority together."""
         priority = max(each.priority for each in self._waiting)
         group = list[_Ticket]()
         for each in [each for each in self._waiting if each.priority == priority]:
@@ -235,9 +236,9 @@ class Pipeline(BatchQueue):
             for ticket in group:
                 ticket.is_planned = True
             for task in tasks:
-                place = -priority, next(self._part_numbers)
-                part = _Part(place, task, [owners[index] for index in task.indices], group[0].is_alone)
-                insort(self._parts.setdefault(task.runner, []), part, key=lambda each: each.place)
+                start_order = -priority, next(self._part_numbers)
+                part = _Part(start_order, task, [owners[index] for index in task.indices], group[0].is_alone)
+                insort(self._parts.setdefault(task.runner, []), part, key=lambda each: each.start_order)
                 if part.keeper is not None:
                     part.keeper.in_place += 1
 

@@ -100,7 +100,7 @@ class SimulatedGpu(Device):
         return [self._chase(each) if isinstance(each, Chase) else self._throughput(each) for each in batch]
 
     def queue(self) -> BatchQueue:
-        """A queue that runs the smallest batch of the highest priority first: small ones are steps of long searches."""
+        """A queue that runs by priority, then the smallest batch first: small ones are steps of long searches."""
         return Sorted(self.run, lambda batch, priority: (-priority, len(batch)))
 
     def prepare(self) -> bool:

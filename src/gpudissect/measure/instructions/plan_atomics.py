@@ -42,8 +42,9 @@ METHOD = (
     f"median of {REPETITIONS} runs"
 )
 PROCESS_SPREAD = 0.025
-"""Relative difference between processes, whose memory lies in other slices of the L2: in 21 surveys of H200s, one word
-had 0.675 to 0.691 operations per cycle, one line 2.24 to 2.26, contiguous words 272 to 281."""
+"""Relative difference between surveys, because their memory lies in other slices of the L2. In 21 surveys of six H200s,
+operations per cycle on one word were 0.675 to 0.691, on one line 2.24 to 2.26, on contiguous words 272 to 281."""
+PLACED = f"depends on where the words lie in the L2: the bracket includes {PROCESS_SPREAD:.1%} for this"
 SIMULATED = "simulated GPUs have no partitions of an L2 that count"
 
 
@@ -80,7 +81,7 @@ def _estimate(element: str, attribute: str, mixes: Sequence[Mix], traces: Sequen
     rates = traces[0].sm.size * WARP_SIZE * (mixes[0].instructions - mixes[1].instructions) / cycles
     error = PROCESS_SPREAD + MAX_CLOCK_DRIFT
     low, high = float(rates.min()) * (1 - error), float(rates.max()) * (1 + error)
-    caveats = (WHERE[attribute], "all SMs at once", "other processes may differ by 2.5 %, which is in the bracket")
+    caveats = (WHERE[attribute], "all SMs at once", PLACED)
     return found(element, attribute, float(np.median(rates)), low, high, TIMED, METHOD, evidence, caveats)
 
 
