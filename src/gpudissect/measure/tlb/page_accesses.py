@@ -1,6 +1,7 @@
 """Access times of pages: chains with one line per page, relative to the same lines with a translation that hits."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import NamedTuple
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.measure.cache.infer_residency import Control, Fit, decide, narrowed, probe_sizes
-from gpudissect.measure.plan import Ask, Bench
+from gpudissect.measure.plan import Ask, Bench, StopEarly
 from gpudissect.measure.tlb.infer_miss_penalty import Penalties, count_misses
 from gpudissect.trace import OTHER_PROCESSES, Trace
 from gpudissect.workload import Chase, Explicit, Path, Timing
@@ -119,8 +120,16 @@ class PageAccesses:
         return fits
 
     def stay_resident(self, chains: Sequence[Pages], threshold: float) -> Ask[list[bool]]:
-        """The same, where every chain must be decided. Raises `Undecided`."""
+        """The same, where every chain must be decided: if need be, on other lines. Raises `Undecided`."""
         fits = yield from self.fit(chains, threshold)
+        undecided = [i for i, fit in enumerate(fits) if fit is Fit.UNDECIDED]
+        if undecided:
+            others = self.to_other_lines()
+            with suppress(StopEarly):  # earlier recordings have no other lines
+                again = yield from others.fit([chains[i] for i in undecided], threshold)
+                self.evidence += others.evidence
+                for i, fit in zip(undecided, again, strict=True):
+                    fits[i] = fit
         if Fit.UNDECIDED in fits:
             raise Undecided(UNDECIDED)
         return [fit is Fit.FITS for fit in fits]
