@@ -406,10 +406,10 @@ def test_gpus_without_links_between_them_get_no_file_of_links(gpus, surveyed, gp
 
 
 def test_links_between_jobs_give_way_and_end_in_time(monkeypatch):
-    times, counts = iter([0.0, 1.0, 2.0, every_gpu.HEALTH_LINKS_S + 1]), iter([4, 3, 5])
+    times, counts = iter([0.0, 1.0, 2.0, every_gpu.HEALTH_LINKS_S + 1]), iter([2, 3])
     monkeypatch.setattr(every_gpu, "monotonic", times.__next__)
     monkeypatch.setattr("gpudissect.device.cuda.info.count_processes", counts.__next__)
-    stop_reason = every_gpu._stop_condition_of_health()
+    stop_reason = every_gpu._stop_condition_of_health(2)
     assert stop_reason() is None
-    assert stop_reason() == "not measured: another process started on a GPU of this machine"
+    assert stop_reason() == "not measured: another process uses a GPU of this machine"
     assert stop_reason() == "not measured within 30 s"

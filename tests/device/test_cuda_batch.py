@@ -108,6 +108,19 @@ def test_a_task_that_cannot_be_queued_leaves_those_on_their_way_alone():
     assert answers[2][0].workload == digest(last)
 
 
+def test_only_chases_within_the_allocated_memory_move_none():
+    gpu = fake_gpu(FakeContext())
+    small, large = CHASE, chase(Path.GLOBAL, Sequential(4, 128 << 20), LAP)
+
+    def moves(workload):
+        (task,) = gpu.plan([workload])
+        return gpu.moves_memory(task)
+
+    assert moves(small), "nothing is allocated yet"
+    gpu.run([small])
+    assert not moves(small) and moves(large) and moves(stream(Path.GLOBAL, Transfer.READ, 1 << 20, 4, 128))
+
+
 def test_an_interrupted_queue_leaves_no_task_behind():
     gpu = fake_gpu(FakeContext())
     chases = [chase(Path.GLOBAL, Sequential(count, 64), LAP, alone=True) for count in (4, 5, 6)]

@@ -136,11 +136,67 @@ def test_nothing_starts_between_tasks_of_a_batch_that_keep_their_place():
     assert started == ["+a1!", "+a2!", "+b1", "+a3", "+b2", "+a4!"]
 
 
-def test_tasks_that_move_no_memory_start_between_those_that_keep_their_place():
+def started_after(first, later, *batches):
+    """The order in which tasks start if batches of `later`, by priority, arrive once `first` has started."""
     device = LoggingDevice(at_once=1, share=False)
-    assert answers(Pipeline(device), "a1! a2!", "b1 b2~ b3!~ b4!") == ["A1! A2!", "B1 B2~ B3!~ B4!"]
-    started = [each for each in device.log if each[0] == "+"]
-    assert started == ["+a1!", "+b2~", "+a2!", "+b1", "+b3!~", "+b4!"], "b3 and b4 share memory; b4 may move it"
+    pipeline, waiting = Pipeline(device), list(later)
+
+    def submit():
+        while waiting and f"+{first}" in device.log:
+            priority, batch = waiting.pop(0)
+            pipeline.submit(batch.split(), priority)
+
+    for batch in batches:
+        pipeline.submit(batch.split())
+    for _ in range(len(batches) + len(later)):
+        assert isinstance(pipeline.collect(submit)[1], list)
+    return " ".join(each[1:] for each in device.log if each[0] == "+")
+
+
+@pytest.mark.parametrize(
+    ("later", "order"),
+    [
+        ([(1, "b3~")], "a1! b3~ a2!"),
+        ([(1, "b3")], "a1! a2! b3"),
+        ([(1, "b3!~ b4!~")], "a1! b3!~ b4!~ a2!"),  # both may move the other's memory
+        ([(1, "b3!~ b4!")], "a1! a2! b3!~ b4!"),  # it would move memory later
+        ([(2, "b9"), (1, "b3~")], "a1! a2! b9 b3~"),  # what waits for memory in place has priority over the rest
+    ],
+)
+def test_tasks_start_between_those_that_keep_their_place_if_they_move_no_memory(later, order):
+    assert started_after("a1!", later, "a1! a2!") == order
+
+
+def test_tasks_that_keep_their_place_start_in_their_order():
+    """The second may move memory of a batch that keeps its place too, and whose next kernel is not ready."""
+    order = started_after("a1!~", [(1, "b4!~ b?5!~")], "a1!~ a2! a3!~").split()
+    assert [each for each in order if each[0] == "a"] == ["a1!~", "a2!", "a3!~"]
+
+
+def test_an_interrupted_batch_no_longer_keeps_its_place():
+    device = LoggingDevice(at_once=1, share=False)
+    pipeline, finish = Pipeline(device), device.finish
+
+    def interrupt(task, queued):
+        raise KeyboardInterrupt
+
+    device.finish = interrupt
+    pipeline.submit(["a1!", "a2!"])
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.collect()
+    device.finish = finish
+    assert answers(pipeline, "b1") == ["B1"]
+
+
+def test_an_error_of_those_who_submit_is_no_answer():
+    pipeline = Pipeline(LoggingDevice())
+    pipeline.submit(["a1", "b1"])
+
+    def fail():
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        pipeline.collect(fail)
 
 
 def test_batches_of_higher_priority_run_first():

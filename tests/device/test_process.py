@@ -257,6 +257,43 @@ def test_a_device_prepares_while_no_batch_comes():
     assert device.log == ["prepare", "prepare", "run 0", "answer"]
 
 
+def test_batches_that_arrive_meanwhile_are_submitted_with_their_priority():
+    waiting = {}
+
+    class Queue:
+        def submit(self, batch, priority=0):
+            waiting[len(waiting)] = priority
+            return len(waiting) - 1
+
+        def collect(self, meanwhile):
+            meanwhile()
+            number = max(waiting, key=waiting.get)
+            del waiting[number]
+            return number, []
+
+    messages = [pickle.dumps((number, [], priority)) for number, priority in ((5, 1), (6, 3))]
+    connected, sent = FakeDeviceAndConnection([*messages, b""]), []
+    connected.parts, connected.queue = 0, Queue
+    connected.poll = lambda: bool(connected.messages)
+    connected.send_bytes = lambda message: sent.append(pickle.loads(message)[0])
+    serve(connected, connected)
+    assert sent == [6, 5]
+
+
+def test_a_simulated_gpu_runs_batches_by_priority():
+    queue = kinds.open_device(SPEC).queue()
+    numbers = [queue.submit(batch, priority) for priority, batch in enumerate((CHASES[:1], CHASES[:3], CHASES[:2]))]
+    assert [queue.collect()[0] for _ in numbers] == numbers[::-1]
+
+
+def test_of_several_answers_that_of_the_highest_priority_is_collected_first():
+    with DeviceProcess(SPEC, start_child(SPEC, 0, 1)) as device:
+        numbers = [device.submit([each], priority) for priority, each in enumerate(CHASES[:3])]
+        while device._incoming.qsize() < 3:
+            time.sleep(0.01)
+        assert [device.collect()[0] for _ in numbers] == numbers[::-1]
+
+
 def test_a_device_that_does_not_prepare_leaves_the_gpu_to_others():
     device = FakeDeviceAndConnection([pickle.dumps((0, [], 0)), b""])
     serve(device, device, prepares=False)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from gpudissect.device.base import Device
-from gpudissect.device.queue import Deferred
+from gpudissect.device.queue import Deferred, Sorted
 from gpudissect.device.recording.device import RecordedGpu, Recorder
 from gpudissect.errors import OutOfMemory
 from gpudissect.trace import Trace
@@ -86,3 +86,20 @@ def test_a_queue_first_answers_what_the_recording_lacks(folder):
     queue.submit([LAP])
     queue.submit([LAP, LAP])
     assert [queue.collect()[0] for _ in range(2)] == [1, 0]
+
+
+def test_equal_batches_are_answered_in_the_order_of_submission(folder):
+    """The device runs the last batch first; a replay could not know which of two equal batches that was."""
+
+    class Backwards(FakeGpu):
+        def queue(self):
+            return Sorted(self.run, lambda batch, priority: (-priority,))
+
+    with Recorder(Backwards(), folder) as recorder:
+        recorded, batches = recorder.queue(), [[LAP], [EACH], [LAP]]
+        numbers = [recorded.submit(batch, priority) for priority, batch in enumerate(batches)]
+        found = [numbers.index(recorded.collect()[0]) for _ in batches]
+    replayed = RecordedGpu.open(folder).queue()
+    for batch in batches:
+        replayed.submit(batch)
+    assert found == [0, 1, 2] == [replayed.collect()[0] for _ in batches]

@@ -142,6 +142,21 @@ def test_what_begins_the_longest_chain_starts_first():
     assert device.batches == [["test.first", "test.alone"], ["test.second"]]
 
 
+def test_batches_have_the_rank_of_their_experiment_as_priority():
+    priorities = {}
+
+    class Noting(Deferred):
+        def submit(self, batch, priority=0):
+            priorities[batch[0]] = priority
+            return super().submit(batch, priority)
+
+    first, alone = asking(Key("test.first"), 1), asking(Key("test.alone"), 1)
+    second = asking(Key("test.second"), 1, needs=(first.key,))
+    experiments = {each.name: each for each in (first, second, alone)}
+    Drive(Noting(Logging().run), Bench(INFO), experiments, lambda *_: None).run()
+    assert priorities == {"test.first": 2, "test.second": 1, "test.alone": 1}
+
+
 @pytest.mark.parametrize(("quick", "started"), [(False, "ab"), (True, "abc")])
 def test_a_whole_survey_runs_few_experiments_at_a_time(quick, started, monkeypatch):
     monkeypatch.setattr(drive_module, "MAX_RUNNING", 2)

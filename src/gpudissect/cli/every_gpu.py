@@ -232,7 +232,7 @@ def measure_pairs(
     from gpudissect.link_study import links_between, never_stop, save_links
 
     gpus = {each.spec: (each, each.outcome.info) for each in surveys if each.outcome and each.outcome.info}
-    stop_reason = never_stop if request.profile is None else _stop_condition_of_health()
+    stop_reason = never_stop if request.profile is None else _stop_condition_of_health(len(gpus))
     report = links_between(gpus, request.seed or 0, progress, stop_reason)
     report = report if request.host else report.without_host()
     failures: list[GpudissectError] = [*map(GpudissectError, report.failures)]
@@ -242,16 +242,16 @@ def measure_pairs(
     return report, failures
 
 
-def _stop_condition_of_health() -> StopReason:
-    """Ends the link measurements of a health check after `HEALTH_LINKS_S`, or once more processes use GPUs than now."""
+def _stop_condition_of_health(own: int) -> StopReason:
+    """Ends the link measurements of a health check after `HEALTH_LINKS_S`, or if more than its `own` processes run."""
     from gpudissect.device.cuda.info import count_processes
 
-    end, count = monotonic() + HEALTH_LINKS_S, count_processes()
+    end = monotonic() + HEALTH_LINKS_S
 
     def stop_reason() -> str | None:
         if monotonic() > end:
             return f"not measured within {HEALTH_LINKS_S:g} s"
-        return "not measured: another process started on a GPU of this machine" if count_processes() > count else None
+        return "not measured: another process uses a GPU of this machine" if count_processes() > own else None
 
     return stop_reason
 

@@ -1,6 +1,6 @@
 """Queues of batches: a survey submits the next workloads before it has the traces of the last."""
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Protocol
@@ -29,7 +29,7 @@ class BatchQueue(Protocol):
     def collect(self, meanwhile: Callable[[], None] = do_nothing) -> tuple[int, Answer]:
         """Wait until a batch is answered; its number and its answer.
 
-        `meanwhile` may submit further batches. It is called between tasks, if batches are divided into tasks.
+        `meanwhile` may submit further batches. A queue that divides batches into tasks calls it between them.
         """
 
 
@@ -142,3 +142,24 @@ class Observed(BatchQueue):
         except Exception as error:
             return number, error
         return number, answer
+
+
+class InOrder(BatchQueue):
+    """Another queue, which answers equal batches in the order of submission: so does a replay."""
+
+    def __init__(self, queue: BatchQueue) -> None:
+        self._queue = queue
+        self._keys: dict[int, tuple[str, ...]] = {}  # digests of the batches in flight
+        self._numbers = defaultdict[tuple[str, ...], deque[int]](deque)  # of those with equal digests
+
+    def submit(self, batch: Batch, priority: int = 0) -> int:
+        """Add a batch to the other queue."""
+        number = self._queue.submit(batch, priority)
+        self._keys[number] = key = tuple(map(digest, batch))
+        self._numbers[key].append(number)
+        return number
+
+    def collect(self, meanwhile: Callable[[], None] = do_nothing) -> tuple[int, Answer]:
+        """The next answer of the other queue, for the first of the batches equal to its own."""
+        number, answer = self._queue.collect(meanwhile)
+        return self._numbers[self._keys.pop(number)].popleft(), answer

@@ -7,6 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -144,17 +145,16 @@ def clock_rate(cycles: ArrayLike, ns: ArrayLike) -> float | None:
 
 def count_processes() -> int:
     """Number of compute processes on all GPUs of this machine, as NVML reports it; 0 if it is unavailable."""
-    try:
+    numbers = set[int]()
+    with suppress(Exception):  # NVML is absent or refuses, as in containers
         from cuda.bindings import nvml
 
         nvml.init_v2()
-        numbers = set[int]()
         for index in range(nvml.device_get_count_v2()):
-            handle = nvml.device_get_handle_by_index_v2(index)
-            numbers.update(np.atleast_1d(nvml.device_get_compute_running_processes_v3(handle).pid).tolist())
+            with suppress(Exception):  # this GPU is lost
+                handle = nvml.device_get_handle_by_index_v2(index)
+                numbers.update(np.atleast_1d(nvml.device_get_compute_running_processes_v3(handle).pid).tolist())
         nvml.shutdown()
-    except Exception:  # NVML is absent or refuses, as in containers
-        return 0
     return len(numbers)
 
 

@@ -7,7 +7,7 @@ both are in flight at once. Each batch is answered as soon as its own tasks have
 
 from bisect import insort
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Protocol
@@ -148,24 +148,29 @@ class Pipeline(BatchQueue):
     def collect(self, meanwhile: Callable[[], None] = do_nothing) -> tuple[int, Answer]:
         """Wait until a batch has ended; its number and its answer. `meanwhile` is called between tasks."""
         try:
-            self._device.activate()
+            self._attempt(self._device.activate)
             while not any(each.has_ended for each in self._tickets):
-                self._step()
+                self._attempt(self._step)
                 meanwhile()
-        except Exception as error:  # not of a task: every batch is answered with it
-            for each in self._tickets:
-                each.error = each.error if each.has_ended else error
-            self._waiting.clear()
-            self._discard()
-        except BaseException:
+        except BaseException:  # an interrupt, or an error of `meanwhile`
             self._tickets = deque(each for each in self._tickets if each in self._waiting)
             self._discard()
             raise
-        ticket = next(each for each in self._tickets if each.has_ended)
+        ticket = min((each for each in self._tickets if each.has_ended), key=lambda each: -each.priority)
         self._tickets.remove(ticket)
         if ticket.error is not None:
             return ticket.number, ticket.error
         return ticket.number, [ticket.traces[index] for index in range(len(ticket.batch))]
+
+    def _attempt(self, action: Callable[[], None]) -> None:
+        """Answer every batch with an error that is not of a task."""
+        try:
+            action()
+        except Exception as error:
+            for each in self._tickets:
+                each.error = each.error if each.has_ended else error
+            self._waiting.clear()
+            self._discard()
 
     def _discard(self) -> None:
         """Forget all tasks; the device is drained before the next one."""
@@ -195,14 +200,26 @@ class Pipeline(BatchQueue):
             raise DeviceError("no task is left for a batch that has no answer")
 
     def _next(self, is_ready: Callable[[Task], bool]) -> _Part | None:
-        """The first task that may be queued now."""
+        """The first ready task whose runner takes more. If it has to wait for memory in place, the first one there."""
+        with_room = [runner for runner in self._parts if self._has_room(runner)]
 
-        def may_start(part: _Part) -> bool:
-            return is_ready(part.task) and not self._disturbs(part)
+        def first(may_start: Callable[[_Part], bool]) -> _Part | None:
+            of_runners = (next(filter(may_start, self._candidates(runner)), None) for runner in with_room)
+            return min((part for part in of_runners if part), key=lambda each: each.start_order, default=None)
 
-        open_to_more = [parts for runner, parts in self._parts.items() if parts and self._has_room(runner)]
-        first = [part for parts in open_to_more if (part := next(filter(may_start, parts), None))]
-        return min(first, key=lambda each: each.start_order, default=None)
+        part = first(lambda each: is_ready(each.task))
+        if part is None or not self._disturbs(part):
+            return part
+        return first(lambda each: each.keeper in self._keepers and is_ready(each.task) and not self._disturbs(each))
+
+    def _candidates(self, runner: Runner) -> Iterator[_Part]:
+        """Tasks of a runner that are not yet queued; of those of a batch that keep its place, the first."""
+        keepers = set[_Ticket]()
+        for part in self._parts[runner]:
+            if part.keeper not in keepers:
+                yield part
+            if part.keeper is not None:
+                keepers.add(part.keeper)
 
     def _disturbs(self, part: _Part) -> bool:
         """Whether a task, or a later one of a batch that begins to keep its place, may move memory that others keep."""
@@ -243,14 +260,7 @@ class Pipeline(BatchQueue):
                     part.keeper.in_place += 1
 
     def _start(self, part: _Part) -> None:
-        self._parts[part.task.runner].remove(part)
-        if (keeper := part.keeper) is not None:
-            self._keepers.add(keeper)
-            keeper.in_place -= 1
-            if not keeper.in_place:
-                self._keepers.remove(keeper)
-        if not part.tickets:
-            return
+        self._take(part)
         try:
             if not self._is_drained:
                 self._device.drain()
@@ -263,6 +273,15 @@ class Pipeline(BatchQueue):
             self._fail(part.tickets, error)
         else:
             self._in_flight.append(part)
+
+    def _take(self, part: _Part) -> None:
+        """Remove a task from those that are not yet queued."""
+        self._parts[part.task.runner].remove(part)
+        if (keeper := part.keeper) is not None:
+            keeper.in_place -= 1
+            self._keepers.add(keeper)
+            if not keeper.in_place:
+                self._keepers.remove(keeper)
 
     def _finish(self, part: _Part) -> None:
         try:
@@ -283,3 +302,5 @@ class Pipeline(BatchQueue):
             else:
                 ticket.is_planned, ticket.is_alone, ticket.traces = False, True, {}
                 self._waiting.appendleft(ticket)
+        for part in [part for parts in self._parts.values() for part in parts if not part.tickets]:
+            self._take(part)

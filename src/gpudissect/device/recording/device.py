@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 import gpudissect
 from gpudissect import errors
 from gpudissect.device.base import Device
-from gpudissect.device.queue import Answer, Batch, BatchQueue, Observed, Sorted
+from gpudissect.device.queue import Answer, Batch, BatchQueue, InOrder, Observed, Sorted
 from gpudissect.device.recording import codec
 from gpudissect.device.recording.codec import Data, Entry
 from gpudissect.device.recording.format import Recording, Writer, read
@@ -96,7 +96,7 @@ class Recorder(Device):
 
     def queue(self) -> BatchQueue:
         """A queue of the device, whose traces and errors are recorded."""
-        return Observed(self._device.queue(), self._record)
+        return Observed(InOrder(self._device.queue()), self._record)
 
     def _record(self, batch: Batch, answer: Answer) -> None:
         digests = [digest(workload) for workload in batch]
