@@ -24,6 +24,15 @@ def test_a_survey_is_timed_in_both_processes():
     assert float(rows["survey: plans"]) > 0 and float(rows["device: run"]) > 0
 
 
+def test_the_longest_experiments_of_a_survey_are_listed():
+    ended = run("benchmarks/survey_timeline.py", "sim:gtx280", "--quick", "--rows", 2)
+    assert ended.returncode == 0, ended.stderr
+    *_, first, second, _, infer = ended.stdout.splitlines()
+    name, begin, end, rounds, *times = first.strip("| ").split(" | ")
+    assert 0 <= float(begin) < float(end) and int(rounds) > 0 and max(map(float, times)) > 0
+    assert second.startswith("|") and "%" in infer
+
+
 def test_a_thinned_recording_replays_to_the_same_values(tmp_path):
     recorded, file, thin = (tmp_path / name for name in ("recorded", "result.json", "thin"))
     file.write_text(gpudissect.discover("sim:gtx980", only=["tlb_l2"], record=recorded).to_json())
