@@ -28,7 +28,7 @@ def test_the_longest_experiments_of_a_survey_are_listed():
     ended = run("benchmarks/survey_timeline.py", "sim:gtx280", "--quick", "--rows", 2)
     assert ended.returncode == 0, ended.stderr
     *_, first, second, _, infer = ended.stdout.splitlines()
-    name, begin, end, rounds, *times = first.strip("| ").split(" | ")
+    _, begin, end, rounds, *times = first.strip("| ").split(" | ")
     assert 0 <= float(begin) < float(end) and int(rounds) > 0 and max(map(float, times)) > 0
     assert second.startswith("|") and "%" in infer
 
