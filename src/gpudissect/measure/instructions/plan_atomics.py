@@ -42,7 +42,7 @@ METHOD = (
     f"median of {REPETITIONS} runs"
 )
 PROCESS_SPREAD = 0.035
-"""Relative difference between surveys, because their memory lies in other slices of the L2. In 21 surveys of five H200s,
+"""Relative difference between surveys, whose memory lies in different slices of the L2. In 21 surveys of five H200s,
 operations per cycle on one word were 0.675 to 0.691, on one line 2.24 to 2.26, on contiguous words 272 to 281."""
 PLACED = f"depends on where the words lie in the L2: the bracket includes {PROCESS_SPREAD:.1%} for this"
 SIMULATED = "simulated GPUs have no partitions of an L2 that count"
