@@ -214,6 +214,6 @@ def _log() -> Update:
         nonlocal last
         if time.monotonic() - last >= LOG_INTERVAL_S:
             last = time.monotonic()
-            print_note(f"{done} of {total}{f', {left}' if left else ''}: {experiment}")
+            print_note(f"{done} of {total}{f', {left}' if left else ''}: {label_of(experiment)}")
 
     return update
