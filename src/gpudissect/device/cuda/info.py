@@ -152,10 +152,15 @@ def count_processes() -> int:
         nvml.init_v2()
         for index in range(nvml.device_get_count_v2()):
             with suppress(Exception):  # this GPU is lost
-                handle = nvml.device_get_handle_by_index_v2(index)
-                numbers.update(np.atleast_1d(nvml.device_get_compute_running_processes_v3(handle).pid).tolist())
+                numbers.update(_process_numbers(nvml, nvml.device_get_handle_by_index_v2(index)))
         nvml.shutdown()
     return len(numbers)
+
+
+def _process_numbers(nvml: Any, handle: Any) -> list[int]:
+    """Of the compute processes on a GPU; a single one comes as a plain struct, without a length."""
+    numbers: list[int] = np.atleast_1d(nvml.device_get_compute_running_processes_v3(handle).pid).tolist()
+    return numbers
 
 
 class NvmlMonitor:
@@ -273,10 +278,8 @@ class NvmlMonitor:
         now = time.monotonic()
         if now - self._processes_at >= 1:
             self._processes_at = now
-            # A single process may come as a plain struct, without a length: then the query fails.
-            running = self._query(lambda nvml: nvml.device_get_compute_running_processes_v3(self._handle))
-            count = self._query(lambda _: len(running) - (os.getppid() in list(running.pid)))
-            self._other_processes = max((count or 1) - 1, 0)
+            numbers = self._query(lambda nvml: _process_numbers(nvml, self._handle)) or []
+            self._other_processes = max(len(numbers) - (os.getppid() in numbers) - 1, 0)
         return str(self._other_processes) if self._other_processes else None
 
     def close(self) -> None:
