@@ -157,6 +157,16 @@ def test_batches_have_the_rank_of_their_experiment_as_priority():
     assert priorities == {"test.first": 2, "test.second": 1, "test.alone": 1}
 
 
+def test_a_quick_survey_ranks_experiments_by_those_that_it_runs():
+    first, second = asking(Key("test.first"), 1, quick=True), asking(Key("test.second"), 1, quick=True)
+    third = asking(Key("test.third"), 1, needs=(second.key,), quick=True)
+    left_out = asking(Key("test.left_out"), 1, needs=(first.key,))
+    experiments = {each.name: each for each in (first, second, third, left_out)}
+    device = Logging()
+    Drive(Deferred(device.run), Bench(INFO, quick=True), experiments, lambda *_: None).run()
+    assert device.batches == [["test.second", "test.first"], ["test.third"]]
+
+
 @pytest.mark.parametrize(("quick", "started"), [(False, "ab"), (True, "abc")])
 def test_a_whole_survey_runs_few_experiments_at_a_time(quick, started, monkeypatch):
     monkeypatch.setattr(drive_module, "MAX_RUNNING", 2)

@@ -90,11 +90,12 @@ class _InFlight:
 
 
 class _Share(NamedTuple):
-    """A share of a batch in flight: the channel that runs it, and its number of workloads."""
+    """A share of a batch in flight: the channel that runs it, its number of workloads, and their priority."""
 
     batch: int
     channel: int
     size: int
+    priority: int
 
 
 class DeviceProcess(Device, BatchQueue):
@@ -155,11 +156,12 @@ class DeviceProcess(Device, BatchQueue):
         self._in_flight[number] = _InFlight(batch, priority, dict.fromkeys(parts))
         loads = Counter(range(channels))
         for each in self._shares.values():
-            loads[each.channel] += each.size
+            if each.priority >= priority:  # this one may overtake others
+                loads[each.channel] += each.size
         for share, part in parts.items():
             channel = min(loads, key=loads.__getitem__)
             loads[channel] += len(part)
-            self._shares[share] = _Share(number, channel, len(part))
+            self._shares[share] = _Share(number, channel, len(part), priority)
             self._channels[channel].put(messages[share])
         return number
 

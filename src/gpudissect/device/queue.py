@@ -120,6 +120,39 @@ class Sorted(BatchQueue):
         return number, answer
 
 
+class Stepwise(BatchQueue):
+    """Runs the waiting batch of the highest priority, among these the smallest, `step` workloads at a time.
+
+    So a batch that is submitted meanwhile may overtake one that runs. For devices whose traces depend only on their
+    workload. A KeyboardInterrupt discards the batch that runs.
+    """
+
+    def __init__(self, run: Run, step: int) -> None:
+        self._run, self._step = run, step
+        self._numbers = count()
+        self._waiting: dict[int, tuple[tuple[int, int], Batch, list[Trace]]] = {}  # order, batch, traces so far
+
+    def submit(self, batch: Batch, priority: int = 0) -> int:
+        """Hold a batch until `collect` chooses it."""
+        number = next(self._numbers)
+        self._waiting[number] = (-priority, len(batch)), batch, []
+        return number
+
+    def collect(self, meanwhile: Callable[[], None] = do_nothing) -> tuple[int, Answer]:
+        """The first batch that ends, and its answer."""
+        while True:
+            number = min(self._waiting, key=lambda each: self._waiting[each][0])
+            order, batch, traces = self._waiting.pop(number)
+            answer = answer_of(self._run, batch[len(traces) : len(traces) + self._step])
+            if isinstance(answer, Exception):
+                return number, answer
+            traces += answer
+            if len(traces) == len(batch):
+                return number, traces
+            self._waiting[number] = order, batch, traces
+            meanwhile()
+
+
 class Observed(BatchQueue):
     """Another queue; `observe` is called with each batch and its answer when it is collected."""
 

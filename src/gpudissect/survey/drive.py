@@ -89,14 +89,13 @@ class Drive:
     can_simulate: Callable[[], bool] = lambda: True
 
     def __post_init__(self) -> None:
-        self._ranks = _ranks(self.experiments)
         self._held = False  # whether experiments wait until the cache simulator is compiled
         self._max_running = len(self.experiments) if self.bench.quick else MAX_RUNNING
-        if not self.bench.quick:
-            return
-        for name, experiment in self.experiments.items():  # needs come first
-            if not experiment.quick or any(need.name in self.skipped for need in experiment.needs):
-                self.skipped.add(name)
+        if self.bench.quick:
+            for name, experiment in self.experiments.items():  # needs come first
+                if not experiment.quick or any(need.name in self.skipped for need in experiment.needs):
+                    self.skipped.add(name)
+        self._ranks = _ranks({name: each for name, each in self.experiments.items() if name not in self.skipped})
 
     def run(self) -> None:
         """Start every experiment whose needs are known; collect a batch; repeat until none is left."""

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from gpudissect import __version__
 from gpudissect.device.base import Device
-from gpudissect.device.queue import BatchQueue, Sorted
+from gpudissect.device.queue import BatchQueue, Stepwise
 from gpudissect.device.simulated import precompile
 from gpudissect.device.simulated.memory import Memory, region, seeds
 from gpudissect.device.simulated.noise import Noise
@@ -24,6 +24,7 @@ from gpudissect.workload.digest import digest
 
 DEFAULT_LIMIT = 1 << 34  # bytes of a path without a limit
 MAX_SIMULATED_ACCESSES = 1 << 26  # of a chase: half a minute
+WORKLOADS_AT_ONCE = 4  # a few milliseconds
 MAX_LAP_ACCESSES = 1 << 24  # 128 MiB of offsets
 
 
@@ -100,8 +101,8 @@ class SimulatedGpu(Device):
         return [self._chase(each) if isinstance(each, Chase) else self._throughput(each) for each in batch]
 
     def queue(self) -> BatchQueue:
-        """A queue that runs by priority, then the smallest batch first: small ones are steps of long searches."""
-        return Sorted(self.run, lambda batch, priority: (-priority, len(batch)))
+        """A queue in which small batches go first: they are steps of long searches."""
+        return Stepwise(self.run, WORKLOADS_AT_ONCE)
 
     def prepare(self) -> bool:
         """Begin to compile the loop of SMs, if it has not been compiled."""
