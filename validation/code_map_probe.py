@@ -1,0 +1,219 @@
+"""Measure the instruction caches of GPU 0: ``python validation/code_map_probe.py FILE.npz [SEED]``; see `code_map.py`.
+
+Takes two seconds, most of them to compile. The lines are called in random order, so the arithmetic in them is never
+executed: each begins with the return that its function ends with.
+"""
+
+import ctypes
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cuda.bindings import driver
+from cuda.core import Device, Linker, LinkerOptions, Program, ProgramOptions
+from numpy.typing import NDArray
+
+from gpudissect.machine_code.elf import read_elf
+
+SOURCE = Path(__file__).with_name("code_map.cu")
+LINE, LINES, MODULES = 128, 8192, 6
+INSTRUCTION, RETURN = 16, b"\x50\x79"  # bytes, and the first ones of RET
+LAUNCH = 20_000  # visits
+SHARED_BYTES = 200 << 10
+BLOCK = 160  # threads: five warps, two of which have the same scheduler
+PADS = (0, 8, 16, 24)
+POOLS = {"near": (8, 48), "third": (8, 128), "second": (16, 128), "wide": (16, 512)}
+"""Traces: distance of the lines that are visited, in lines, and their number."""
+TRACE = 40_000
+SPACING = 16  # lines: none is fetched with another
+CONSTANT_UNIT, CONSTANT_UNITS = 2048, 32
+NEIGHBOURS, REPEATS = range(-8, 17), 48
+STRIDES, MAX_LAP, LAPS, KEPT_LAPS = (16, 32, 64, 128, 256), 24, 40, 10
+FLUSH, HOT = 400, 4
+SHARED_SPAN, SHARED_STEP = 64, 8  # lines; those that are visited are in different sets of each cache
+OFFSETS = np.arange(0, SHARED_SPAN, SHARED_STEP, dtype=np.uint64) * np.uint64(LINE)
+SECOND_HIT, MISS = 175, 300  # cycles from which a visit missed in the SM, and in the cache of several SMs
+
+Visits = NDArray[np.uint64]
+Cycles = NDArray[np.uint16]
+
+
+def call(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call the driver; what it returns besides the status. Raises `RuntimeError`."""
+    status, *results = function(*arguments)
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(f"{function.__name__}: {status.name}")
+    return results[0] if results else None
+
+
+class Probe:
+    """The kernels, and lines of code to visit.
+
+    Attributes:
+        bases: addresses of the first line of each module.
+        rng: of all random choices.
+        sms: number of SMs.
+
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.device = Device(0)
+        self.device.set_current()
+        self.rng = np.random.default_rng(seed)
+        self.sms = self.device.properties.multiprocessor_count
+        self._list, self._out = (int(call(driver.cuMemAlloc, LAUNCH * size)) for size in (8, 2))
+        self._visits = {pad: self._function(self._cubin(f"PAD {pad}"), b"visit", SHARED_BYTES) for pad in PADS}
+        self._turns = self._function(self._cubin("PAD 0"), b"take_turns", 0)
+        lines = with_returns(self._cubin("LINES"))
+        self.bases = np.array([self._first_line(lines) for _ in range(MODULES)], np.uint64)
+
+    def visit(self, visits: Visits, pad: int = 0, sm: int = 0) -> Cycles:
+        """Cycles of visits by one warp."""
+        parts = [visits[at : at + LAUNCH] for at in range(0, visits.size, LAUNCH)]
+        return np.concatenate([self._run(self._visits[pad], part, SHARED_BYTES, sm) for part in parts])
+
+    def take_turns(self, visits: Visits, warps: NDArray[np.uint64]) -> Cycles:
+        """Cycles of up to `LAUNCH` visits, each by a given warp."""
+        return self._run(self._turns, visits | warps << np.uint64(48), 0, 0)
+
+    def lines(self, module: int, count: int, step: int = SPACING) -> Visits:
+        """Addresses of `count` lines, `step` lines apart."""
+        addresses: Visits = self.bases[module] + np.arange(count, dtype=np.uint64) * np.uint64(LINE * step)
+        return addresses
+
+    def flush(self) -> Visits:
+        """Visits that leave no other line in any cache."""
+        visits: Visits = self.rng.choice(self.lines(MODULES - 1, LINES, 1), FLUSH)
+        return visits
+
+    def _cubin(self, macro: str) -> bytes:
+        name, _, value = macro.partition(" ")
+        arch = f"sm_{self.device.arch}"
+        options = ProgramOptions(
+            arch=arch, std="c++17", relocatable_device_code=True, define_macro=(name, value) if value else name
+        )
+        compiled = Program(SOURCE.read_text(), "c++", options).compile("cubin")
+        return bytes(Linker(compiled, options=LinkerOptions(arch=arch)).link("cubin").code)
+
+    def _function(self, cubin: bytes, name: bytes, shared: int) -> Any:
+        function = call(driver.cuModuleGetFunction, call(driver.cuModuleLoadData, cubin), name)
+        if shared:
+            attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            call(driver.cuFuncSetAttribute, function, attribute, shared)
+        return function
+
+    def _first_line(self, cubin: bytes) -> int:
+        locate = self._function(cubin, b"locate", 0)
+        self._launch(locate, 1, 1, 0, (self._out,), (ctypes.c_uint64,))
+        return int(self._download(8, np.uint64)[0])
+
+    def _run(self, function: Any, visits: Visits, shared: int, sm: int) -> Cycles:
+        call(driver.cuMemcpyHtoD, self._list, visits.ctypes.data, visits.nbytes)
+        arguments = sm, self._list, visits.size, self._out
+        kinds = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint64
+        self._launch(function, self.sms, BLOCK, shared, arguments, kinds)
+        return self._download(2 * visits.size, np.uint16)
+
+    def _launch(
+        self, function: Any, blocks: int, threads: int, shared: int, values: tuple[int, ...], kinds: tuple[type, ...]
+    ) -> None:
+        call(driver.cuLaunchKernel, function, blocks, 1, 1, threads, 1, 1, shared, 0, (values, kinds), 0)
+
+    def _download(self, size: int, kind: type) -> NDArray[Any]:
+        data = np.empty(size, np.uint8)
+        call(driver.cuMemcpyDtoH, data.ctypes.data, self._out, size)
+        return data.view(kind)
+
+
+def with_returns(cubin: bytes) -> bytes:
+    """The machine code, the first instruction of each line replaced by the return at the end of the function."""
+    before = read_elf(cubin).content(".text._Z5linesjj")
+    after = bytearray(before)
+    starts = range(0, len(after), INSTRUCTION)
+    instruction = next(after[at : at + INSTRUCTION] for at in starts if after[at : at + 2] == RETURN)
+    for at in range(0, LINES * LINE, LINE):
+        after[at : at + INSTRUCTION] = instruction
+    return cubin.replace(before, bytes(after))
+
+
+def measure(probe: Probe) -> dict[str, NDArray[Any]]:
+    """All runs; see `code_map` for the arrays."""
+    found: dict[str, NDArray[Any]] = {"bases": probe.bases}
+
+    def trace(name: str, pool: Visits, pad: int = 0) -> None:
+        order = probe.rng.integers(0, pool.size, TRACE).astype(np.uint16)
+        cycles = probe.visit(pool[order], pad)
+        found.update({f"{name}_pool": pool, f"{name}_order": order, f"{name}_cycles": cycles})
+
+    for name, (step, count) in POOLS.items():
+        trace(name, probe.lines(0, count, step))
+    far = np.concatenate([probe.lines(each, LINES // SPACING) for each in range(MODULES)])
+    trace("far", probe.rng.choice(far, 128, replace=False))
+    constants = np.arange(CONSTANT_UNITS, dtype=np.uint64) * np.uint64(CONSTANT_UNIT)
+    trace("mixed", np.concatenate([probe.lines(0, 64), constants]))
+    for pad in PADS:
+        trace(f"pad{pad}", probe.lines(0, 128), pad)
+    found["neighbours"] = np.array([[neighbour(probe, each) for _ in range(REPEATS)] for each in NEIGHBOURS])
+    for stride in STRIDES:
+        found[f"laps_{stride}"] = np.array([lap(probe, stride, count) for count in range(2, MAX_LAP + 1)])
+    found["warps"] = np.array([[by_warp(probe, warp) for _ in range(REPEATS)] for warp in range(BLOCK // 32)])
+    found["sharing"] = np.array(sharing(probe))
+    return found
+
+
+def some_line(probe: Probe) -> np.uint64:
+    """A line that has neighbours on both sides."""
+    return np.uint64(probe.bases[0] + np.uint64(LINE * probe.rng.integers(64, LINES - 64)))
+
+
+def neighbour(probe: Probe, distance: int) -> int:
+    """Cycles of a line so many lines behind one that was visited a little earlier, after a flush."""
+    line = some_line(probe)
+    other = np.uint64(int(line) + distance * LINE)
+    hot = [probe.bases[MODULES - 1]] * HOT
+    return int(probe.visit(np.array([*probe.flush(), line, *hot, other], np.uint64))[-1])
+
+
+def lap(probe: Probe, stride: int, count: int) -> Cycles:
+    """Cycles of the last laps over so many lines a stride apart, and 0 up to the longest lap."""
+    cycles = probe.visit(np.tile(probe.lines(0, count, stride), LAPS))[-KEPT_LAPS * count :]
+    return np.pad(cycles, (0, KEPT_LAPS * (MAX_LAP - count)))
+
+
+def by_warp(probe: Probe, warp: int) -> int:
+    """Cycles of a line that another warp visited before, after a flush."""
+    line, hot = some_line(probe), [probe.bases[MODULES - 1]] * HOT
+    visits = np.array([*probe.flush(), line, *hot, line], np.uint64)
+    warps = np.zeros(visits.size, np.uint64)
+    warps[FLUSH] = warp
+    return int(probe.take_turns(visits, warps)[-1])
+
+
+def sharing(probe: Probe) -> list[tuple[int, int, int, int]]:
+    """For each SM, after a flush: another SM, lines that it visited before, hits in the SM, hits in a nearer cache."""
+    rows, firsts = list[tuple[int, int, int, int]](), list[int]()
+    for sm in range(probe.sms):
+        for other in dict.fromkeys((sm, sm ^ 1, *firsts)):
+            start = int(probe.rng.integers(LINES // SHARED_SPAN)) * SHARED_SPAN
+            lines = probe.bases[int(probe.rng.integers(MODULES - 1))] + np.uint64(LINE * start) + OFFSETS
+            probe.visit(probe.flush(), sm=sm)
+            probe.visit(lines, sm=other)
+            cycles = probe.visit(lines, sm=sm)
+            rows.append((sm, other, int(np.sum(cycles < SECOND_HIT)), int(np.sum(cycles < MISS))))
+        near = {other for observer, other, _, hits in rows if observer == sm and hits > OFFSETS.size // 2}
+        if near.isdisjoint(firsts):
+            firsts.append(sm)
+    return rows
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Write the runs to a file."""
+    found = measure(Probe(int(arguments[1]) if len(arguments) > 1 else 1))
+    with Path(arguments[0]).open("wb") as file:
+        np.savez_compressed(file, **found)  # type: ignore[arg-type]  # numpy's stub takes them for its own options
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
