@@ -45,7 +45,7 @@ FULL_LAPS = {16: (13, 20), 64: (16, 18)}
 """By stride: lines of laps that hit, and of others that always miss: in the second cache, then in the third."""
 WARP_STEP = 5  # cycles that a hit in the second cache takes longer, at least
 ALL_LINES = 8  # of a row of `sharing`
-GROUP_SIZES = {16, 18}  # SMs with a common third cache
+GROUPS, GROUP_SIZES = 8, range(12, 20, 2)  # of SMs with a common third cache
 
 
 def reached(visits: Numbers, cycles: Numbers) -> tuple[Flags, Flags, Flags, Flags]:
@@ -188,7 +188,8 @@ def check_sharing(gpu: Mapping[str, Numbers]) -> bool:
         and (twins[:, 2] == ALL_LINES).all()
         and (others[:, 2] == 0).all()
         and set(np.unique(others[:, 3]).tolist()) == {0, ALL_LINES}
-        and GROUP_SIZES.issuperset(map(len, groups))
+        and len(groups) == GROUPS
+        and all(len(group) in GROUP_SIZES for group in groups)
     )
 
 

@@ -19,7 +19,7 @@ from gpudissect.workload import Chase, EngineCopy, Path, Stream
 
 MAX_HOST_BYTES = GIB
 """Of page-locked memory that workloads may take: locking a GiB takes some tenths of a second."""
-_MIN_HOST_BYTES = 256 * MIB  # what a survey needs: growing later takes as long as the first allocation
+_MIN_HOST_BYTES = 512 * MIB  # what a survey needs: growing later takes as long as the first allocation
 MAX_PEER_BYTES = GIB
 """Of memory of each other GPU that workloads may take."""
 _HOST_SHARE = 0.25  # of the available memory of the host that workloads may lock

@@ -179,10 +179,11 @@ def issue_rate(totals: SmTotals, operations: float, idle: float = 0.0) -> Throug
     result, which a longer run would not have.
     """
     work, spans = operations * totals.warps, totals.spans
-    low, middle, high = np.quantile(work / spans, [0.25, 0.5, 0.75])
+    rates = np.sort(work / spans)
+    low, middle, high = (_quantile(rates, share) for share in (0.25, 0.5, 0.75))
     if idle:
-        high = np.quantile(work / np.where(spans > idle, spans - idle, spans), 0.75)
-    return Throughput(float(middle), float(low), float(high))
+        high = _quantile(np.sort(work / np.where(spans > idle, spans - idle, spans)), 0.75)
+    return Throughput(middle, low, high)
 
 
 def issue_rate_difference(long: SmTotals, short: SmTotals, operations: float) -> Throughput | None:
@@ -192,11 +193,20 @@ def issue_rate_difference(long: SmTotals, short: SmTotals, operations: float) ->
     """
     if long.warps.sum() != short.warps.sum():
         raise ValueError(f"mixes of {long.warps.sum()} and {short.warps.sum()} warps cannot be compared")
-    cycles = float(np.median(long.spans)) - float(np.median(short.spans))
-    if cycles <= 0:
+    spans, others, warps = (_quantile(np.sort(each), 0.5) for each in (long.spans, short.spans, long.warps))
+    if (cycles := spans - others) <= 0:
         return None
-    value = operations * float(np.median(long.warps)) / cycles
+    value = operations * warps / cycles
     return Throughput(value, value * (1 - MIN_RATE_ERROR), value * (1 + MIN_RATE_ERROR))
+
+
+def _quantile(ordered: Ints | Floats, share: float) -> float:
+    """A quantile of values in rising order, as of ``np.quantile``, which takes ten times as long for one per SM."""
+    position = share * (ordered.size - 1)
+    below = int(position)
+    low, high = float(ordered[below]), float(ordered[min(below + 1, ordered.size - 1)])
+    part = position - below
+    return low + (high - low) * part if part < 0.5 else high - (high - low) * (1 - part)
 
 
 @dataclass(frozen=True)

@@ -121,9 +121,11 @@ def _surface(kind: Kind, pattern: Mix, idle: float, bench: Bench) -> Ask[Surface
         for chains in kind.chains
         for warps in warp_counts(bench.info)
         if registers_suffice(warps, kind.registers(chains), bench.info)
-        and in_warps(pattern, warps, chains, bench.info).min_footprint(bench.info.sm_count) <= pattern.footprint
     ]
-    mixes = [in_warps(pattern, warps, chains, bench.info) for warps, chains in shapes]
+    candidates = {shape: in_warps(pattern, *shape, bench.info) for shape in shapes}
+    sms, footprint = bench.info.sm_count, pattern.footprint
+    fitting = {shape: mix for shape, mix in candidates.items() if mix.min_footprint(sms) <= footprint}
+    shapes, mixes = [*fitting], [*fitting.values()]
     samples = 1 if kind.resident else MEMORY_SAMPLES
     first_mixes = [replace(mix, repetition=sample) for mix in mixes for sample in range(samples)]
     traces = yield first_mixes
@@ -133,10 +135,10 @@ def _surface(kind: Kind, pattern: Mix, idle: float, bench: Bench) -> Ask[Surface
     repetitions = range(samples, samples + REPETITIONS)
     long = [replace(mixes[i], repetition=repetition) for i in near for repetition in repetitions]
     if kind.resident:
-        mixes_again = [mix for each in long for mix in (each, shorter(each))]
-        traces = yield mixes_again
-        triples = zip(long, traces[::2], traces[1::2], strict=True)
-        rates = [_rate_without_loops(kind, mix, long_trace, short_trace) for mix, long_trace, short_trace in triples]
+        short = [shorter(each) for each in long]
+        traces = yield (mixes_again := [mix for both in zip(long, short, strict=True) for mix in both])
+        pairs = zip(long, short, traces[::2], traces[1::2], strict=True)
+        rates = [_rate_without_loops(kind, *each) for each in pairs]
     else:  # the L2 might hold all of a shorter body
         traces = yield (mixes_again := long)
         rates = [rate_of(kind, mix, trace, idle) for mix, trace in zip(long, traces, strict=True)]
@@ -146,10 +148,10 @@ def _surface(kind: Kind, pattern: Mix, idle: float, bench: Bench) -> Ask[Surface
     return Surface(columns, in_flight, first, again, tuple(map(digest, (*first_mixes, *mixes_again))))
 
 
-def _rate_without_loops(kind: Kind, mix: Mix, long: Trace, short: Trace) -> Throughput:
-    operations = kind.operations * (mix.instructions - shorter(mix).instructions)
-    difference = issue_rate_difference(SmTotals.of(long), SmTotals.of(short), operations)
-    return difference or rate_of(kind, mix, long)
+def _rate_without_loops(kind: Kind, long: Mix, short: Mix, of_long: Trace, of_short: Trace) -> Throughput:
+    operations = kind.operations * (long.instructions - short.instructions)
+    difference = issue_rate_difference(SmTotals.of(of_long), SmTotals.of(of_short), operations)
+    return difference or rate_of(kind, long, of_long)
 
 
 def _median(rates: Sequence[Throughput]) -> Throughput:

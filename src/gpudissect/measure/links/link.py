@@ -39,7 +39,7 @@ SHAPES = (
 """Blocks per SM, threads, accesses in flight, bytes: a link of 450 GB/s and 2 us has 900 KB under way, 132 SMs more."""
 FOOTPRINT, PASSES = 256 * MIB, 2
 RUNS = (2, 4)  # of each stream; of the fastest, repeated. A run takes 10 ms over PCIe
-MAX_SPAN_SHARE = 0.8  # of the memory that may be taken
+MAX_SPAN_SHARE = 0.4  # of the memory that may be taken, for each of two buffers
 MIN_L2_SIZES = 2  # of a footprint
 MIN_SPAN = max(stride for _, stride in SPANS.values())
 
@@ -103,19 +103,18 @@ class Link:
         return (yield from measure_best(streams, _additions_per_second, RUNS))
 
     def _streams(self, transfer: Transfer, shapes: Sequence[Configuration], bench: Bench) -> list[Stream]:
-        buffers = 2 if transfer is Transfer.COPY else 1
-        room = footprint_limit(self.path, bench) // buffers
+        room = footprint_limit(self.path, bench)
         streams = []
         for shape in shapes:
             if shape.blocks_per_sm <= resident_blocks(shape, bench.info):
                 footprint, blocks = room // shape.tile * shape.tile, shape.blocks_per_sm * bench.info.sm_count
-                stream = shape.stream(self.path, transfer, footprint, blocks, PASSES * buffers)
+                stream = shape.stream(self.path, transfer, footprint, blocks, PASSES)
                 streams.append(replace(stream, peer=self.peer))
         return streams
 
 
 def footprint_limit(path: Path, bench: Bench) -> int:
-    """Bytes that a stream over a link traverses, at most: a copy traverses two buffers of half of them."""
+    """Bytes that a stream over a link traverses, at most."""
     return min(FOOTPRINT, int(MAX_SPAN_SHARE * bench.info.limit(path)))
 
 

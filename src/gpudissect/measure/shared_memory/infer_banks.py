@@ -8,6 +8,7 @@ stride; the likelihood of the measured cycles selects the layout.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -62,12 +63,12 @@ class Layout:
 def _count_passes(layout: Layout, stride: int, width: int) -> int:
     passes = 0
     for start in range(0, WARP_SIZE, layout.lanes):
-        rows: dict[int, set[int]] = {}
-        for lane in range(start, start + layout.lanes):
-            for byte in range(lane * stride * WORD, lane * stride * WORD + width, WORD):
-                bank = byte // layout.interleave % layout.banks
-                rows.setdefault(bank, set()).add(byte // (layout.width * layout.banks))
-        passes += max(map(len, rows.values()))
+        words = {
+            (byte // layout.interleave % layout.banks, byte // (layout.width * layout.banks))
+            for lane in range(start, start + layout.lanes)
+            for byte in range(lane * stride * WORD, lane * stride * WORD + width, WORD)
+        }
+        passes += max(Counter(bank for bank, _ in words).values())
     return passes
 
 
