@@ -149,7 +149,7 @@ def time_device(folder: str, spec: str, seed: str, prepares: str, *sockets: str)
         from gpudissect.simulation.cache import compiled
 
         compiled._load_cached = clock.within("compile", compiled._load_cached)
-        queue.Sorted.collect = clock.within("run", queue.Sorted.collect)  # type: ignore[method-assign]
+        queue.Stepwise.collect = clock.within("run", queue.Stepwise.collect)  # type: ignore[method-assign]
     process.serve = clock.within("idle", process.serve)
     first = os.getpid()
     process.main(spec, int(seed), [*map(int, sockets)], prepares=prepares == "1")

@@ -1,7 +1,7 @@
 // Probes of the instruction caches of an H200, compiled and run by `code_map_probe.py`.
 //
-// A visit is a call of a line: 128 bytes of code that begin with a return (written into the machine code afterwards).
-// Its duration shows which cache has the line. A visit below `CONSTANT_BYTES` is a load from constant memory instead.
+// A visit is a call of a line: 128 bytes of code that begin with a return (patched into the cubin). Its duration shows
+// which cache has the line. An address below `CONSTANT_BYTES` is an offset in constant memory, and its visit a load.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -45,7 +45,7 @@ __device__ __forceinline__ u32 clock_now(u32 after) {
     return now;
 }
 
-// Cycles of visits, one after the other. PAD lines more belong to the loop.
+// Cycles of visits, one after the other. The loop has PAD additional lines.
 extern "C" __global__ void visit(u32 sm, const u64* list, u32 count, u16* out) {
     extern __shared__ u64 visits[];
     u16* cycles = (u16*)(visits + count);
@@ -79,8 +79,8 @@ extern "C" __global__ void visit(u32 sm, const u64* list, u32 count, u16* out) {
     for (u32 i = threadIdx.x; i < count; i += blockDim.x) out[i] = cycles[i];
 }
 
-// The same by several warps: the upper 16 bits of a visit are the number of its warp.
-extern "C" __global__ void take_turns(u32 sm, const u64* list, u32 count, u16* out) {
+// Cycles of visits, each by a given warp: the upper 16 bits of the entry.
+extern "C" __global__ void visit_by_warps(u32 sm, const u64* list, u32 count, u16* out) {
     if (current_sm() != sm) return;
     u32 x = 0;
 #pragma unroll 1

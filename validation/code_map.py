@@ -1,20 +1,24 @@
-"""Check what `docs/code.md` says of the instruction caches of an H200, on recorded runs: ``--check`` for CI.
+"""Check the claims of `docs/code.md` on recorded runs: ``--check`` for CI.
 
 ``--pack FILE ...`` writes `docs/results/code-map-h200.npz` from what `code_map_probe.py` measured on each GPU. Names of
 arrays begin with the number of the GPU. A *visit* is a call of a line of 128 bytes, or a load from constant memory.
 
 - `NAME_pool`, `NAME_order`, `NAME_cycles`: addresses (of constants: offsets), and of each visit the number of its
-  address and its cycles. `padN`: with N lines more in the loop that makes the visits.
-- `neighbours`, shape (distances, repetitions): cycles of a line -8 to 16 lines behind one that was visited before.
+  address and its cycles. `padN`: with N additional lines in the loop that makes the visits. `rival2_N`, `rival3_N`:
+  the first 4 or 8 lines, as many N lines behind others of their sets, and lines of other sets.
+- `starts`, `neighbours`, shape (distances, repetitions): number of a line that was visited, and cycles of the line -8
+  to 16 lines behind it afterwards. The first of three GPUs has no `starts` and no `rival2_N`, `rival3_N`.
 - `laps_S`, shape (2 to 24 lines, visits): cycles of the last laps over lines S lines apart.
 - `warps`, shape (warps, repetitions): cycles of a visit by warp 0 after one by another warp of the SM.
-- `sharing`: rows of SM, another SM that visited 8 lines before, how many of them hit in the SM, and in any cache.
+- `sharing`: rows of SM, another SM that visited 8 lines before, how many of them hit in the first or second cache, and
+  in any.
 """
 
 import argparse
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,56 +35,75 @@ LINE_SHIFT, UNIT_SHIFT = 7, 8  # lines of 128 bytes in the first and second cach
 SECOND_SETS, SECOND_WAYS = 64, 4
 THIRD_SETS, THIRD_WAYS = 64, 8
 CONSTANT_BYTES = 65536
-FIRST_HIT, SECOND_HIT, THIRD_HIT = 140, 175, 300  # cycles of a visit, fewer than
-CONSTANT_FIRST_HIT, CONSTANT_HIT = 100, 250  # the same of a load from constant memory
+FIRST_MISS, SECOND_MISS, THIRD_MISS = 140, 175, 300  # cycles of a visit that misses in each cache, at least
+CONSTANT_FIRST_MISS, CONSTANT_MISS = 100, 250  # the same of a load from constant memory
 FIRST_ENTRIES = 39  # lines of the first cache that the loop of the probe leaves
-FETCHED = 3  # lines that a visit brings into the first cache
-LAUNCH, STARTING, WARM = 20_000, 200, 2_000  # visits of a kernel; those not compared at its start, and at the first
-TRACES = ("near", "third", "second", "wide", "far", "mixed", "pad8")
-FIRST_TRACES = ("pad0", "pad8", "pad16", "pad24")
+FETCHED = 3  # lines that a visit is assumed to bring into the first cache
+LAUNCH_VISITS, STARTING_VISITS, WARM_VISITS = 20_000, 1_000, 2_000
+"""Visits of a kernel, and at the start of a kernel and of a trace those that are not compared."""
+TRACES = ("near", "third", "second", "wide", "far", "mixed", "pad8", "pad16", "pad24")
+FIRST_TRACES = ("near", "pad0", "pad8", "pad16", "pad24")
 MAX_WRONG, MAX_FIRST_WRONG, MIN_OTHER_WRONG = 2e-3, 0.01, 0.02
-MAX_OWN_SHARE = 0.01  # of wrong predictions in a set, more where the code of the probe is in it
+MAX_SET_WRONG = 5e-3  # of a set in the first kernel; the loop of the probe is in sets with more
 DISTANCES = range(-8, 17)
-FULL_LAPS = {16: (13, 20), 64: (16, 18)}
-"""By stride: lines of laps that hit, and of others that always miss: in the second cache, then in the third."""
+LAPS = {16: {16: 0.0, 17: 5 / 17, 18: 10 / 18, 19: 15 / 19, 20: 1.0}, 64: {16: 0.0, 17: 9 / 17, 18: 1.0}}
+"""Shares of visits that miss, by lines of a lap: of stride 16 in the second cache, of stride 64 in the third."""
+MAX_LAP_ERROR = 0.02
+UNIT_LINES, STARTING_RIVALS = 8, 500  # distances of rivals; visits that are not compared
+MIN_RIVAL_MISSES, MAX_OTHER_MISSES = 0.3, 0.03
 WARP_STEP = 5  # cycles that a hit in the second cache takes longer, at least
 ALL_LINES = 8  # of a row of `sharing`
 GROUPS, GROUP_SIZES = 8, range(12, 20, 2)  # of SMs with a common third cache
 
 
-def reached(visits: Numbers, cycles: Numbers) -> tuple[Flags, Flags, Flags, Flags]:
-    """Visits that reach the second cache and those that miss in it; the same of the third."""
+@dataclass(frozen=True)
+class Predicted:
+    """Visits that reach a cache: their numbers, their sets, whether they miss, and whether they should."""
+
+    visits: Numbers
+    sets: Numbers
+    missed: Flags
+    misses: Flags
+
+    @property
+    def wrong(self) -> Flags:
+        """Whether the prediction is wrong."""
+        wrong: Flags = self.missed != self.misses
+        return wrong
+
+    @property
+    def probe_sets(self) -> Numbers:
+        """Sets with many wrong predictions in the first kernel: the loop of the probe uses them, too."""
+        first = (self.visits >= WARM_VISITS) & (self.visits < LAUNCH_VISITS)
+        count = int(self.sets.max()) + 1
+        wrong, all_of_set = (np.bincount(self.sets[some], minlength=count) for some in (first & self.wrong, first))
+        sets: Numbers = np.flatnonzero(wrong > MAX_SET_WRONG * np.maximum(1, all_of_set))
+        return sets
+
+    @property
+    def compared(self) -> Flags:
+        """Visits of later kernels, but for their starts."""
+        compared: Flags = (self.visits >= LAUNCH_VISITS) & (self.visits % LAUNCH_VISITS >= STARTING_VISITS)
+        return compared
+
+
+def predict(visits: Numbers, cycles: Numbers, policy: PolicyKind, *, all_reach: bool = False) -> dict[str, Predicted]:
+    """Predictions of the second and third cache, each of which sees the misses of the one before, or all visits."""
     constant = visits < CONSTANT_BYTES
-    second = ~constant & (cycles >= FIRST_HIT)
-    missed = second & (cycles >= SECOND_HIT)
-    third = missed | (constant & (cycles >= CONSTANT_FIRST_HIT))
-    return second, missed, third, third & (cycles >= np.where(constant, CONSTANT_HIT, THIRD_HIT))
-
-
-def is_compared(count: int) -> Flags:
-    """All but those at the start of the trace and of each kernel."""
-    number = np.arange(count)
-    return (number >= WARM) & (number % LAUNCH >= STARTING)
-
-
-def predicted(visits: Numbers, cycles: Numbers, policy: PolicyKind) -> Iterator[tuple[str, Numbers, Flags, Flags]]:
-    """Of the second and third cache: name, sets of the visits that reach it, which miss, and which should."""
-    second, missed_second, third, missed_third = reached(visits, cycles)
-    for name, some, missed, shift, count, ways in (
-        ("second", second, missed_second, LINE_SHIFT, SECOND_SETS, SECOND_WAYS),
-        ("third", third, missed_third, UNIT_SHIFT, THIRD_SETS, THIRD_WAYS),
+    in_second, in_third = ~constant & (cycles >= FIRST_MISS), np.where(constant, CONSTANT_FIRST_MISS, SECOND_MISS)
+    reach = {"second": in_second, "third": cycles >= in_third}
+    missed = {"second": cycles >= SECOND_MISS, "third": cycles >= np.where(constant, CONSTANT_MISS, THIRD_MISS)}
+    found = {}
+    for name, shift, count, ways in (
+        ("second", LINE_SHIFT, SECOND_SETS, SECOND_WAYS),
+        ("third", UNIT_SHIFT, THIRD_SETS, THIRD_WAYS),
     ):
-        tags = visits[some] >> shift
-        compared = is_compared(visits.size)[some]
-        misses = find_misses(tags, tags % count, count, ways, policy)
-        yield name, (tags % count)[compared], missed[some][compared], misses[compared]
-
-
-def own_set(sets: Numbers, wrong: Flags) -> int | None:
-    """The set with most wrong predictions, if they are many: the code of the probe takes one of its ways."""
-    shares = np.bincount(sets, wrong) / np.maximum(1, np.bincount(sets))
-    worst = int(np.argmax(shares))
-    return worst if shares[worst] > MAX_OWN_SHARE else None
+        seen = np.flatnonzero((~constant if name == "second" else constant | True) if all_reach else reach[name])
+        tags = visits[seen] >> shift
+        misses, reached = find_misses(tags, tags % count, count, ways, policy), reach[name][seen]
+        numbers = seen[reached]
+        found[name] = Predicted(numbers, (tags % count)[reached], missed[name][numbers], misses[reached])
+    return found
 
 
 def first_misses(lines: Numbers, pad: int) -> Flags:
@@ -99,76 +122,104 @@ def first_misses(lines: Numbers, pad: int) -> Flags:
     return missed
 
 
-def check_sets(gpu: Mapping[str, Numbers], totals: dict[str, list[int]]) -> bool:
-    """Print wrong predictions of the second and third cache; whether there are few, and more of other policies."""
-    holds, other_wrong = [], dict.fromkeys([("second", PolicyKind.FIFO), ("third", PolicyKind.LRU)], 0.0)
-    other_wrong |= dict.fromkeys([("second", PolicyKind.LRU), ("third", PolicyKind.FIFO)], 0.0)
+def check_sets(gpu: Mapping[str, Numbers], totals: dict[str, Numbers]) -> bool:
+    """Print wrong predictions of the second and third cache, and of other hypotheses; return whether claims hold."""
+    holds, others = [], dict[str, float]()
     for trace in TRACES:
-        visits, cycles = gpu[f"{trace}_pool"][gpu[f"{trace}_order"]], gpu[f"{trace}_cycles"]
-        own = dict[str, int | None]()
-        for name, sets, missed, misses in predicted(visits, cycles, PolicyKind.PLRU):
-            own[name] = own_set(sets, missed != misses)
-            some = sets != own[name]
-            wrong, count = int(np.sum((missed != misses)[some])), int(some.sum())
-            inside = f"; {np.mean((missed != misses)[~some]):.1%} in set {own[name]}" if own[name] is not None else ""
-            print(f"{trace}, {name}: {wrong} of {count} wrong{inside}")
-            holds.append(wrong <= MAX_WRONG * count)
-            totals[name] = [sum(each) for each in zip(totals[name], (wrong, count), strict=True)]
-        if None not in own.values():
-            holds.append(own["second"] // 2 == own["third"])  # type: ignore[operator]
-        for policy in (PolicyKind.LRU, PolicyKind.FIFO):
-            for name, _, missed, misses in predicted(visits, cycles, policy):
-                other_wrong[name, policy] = max(other_wrong[name, policy], float(np.mean(missed != misses)))
-    for (name, policy), share in other_wrong.items():
-        print(f"{name}, {policy}: up to {share:.1%} wrong")
-    return all(holds) and min(other_wrong.values()) >= MIN_OTHER_WRONG
+        run = gpu[f"{trace}_pool"][gpu[f"{trace}_order"]], gpu[f"{trace}_cycles"]
+        alternatives = {f"{each}": predict(*run, each) for each in (PolicyKind.LRU, PolicyKind.FIFO)}
+        alternatives["sees all visits"] = predict(*run, PolicyKind.PLRU, all_reach=True)
+        for name, each in predict(*run, PolicyKind.PLRU).items():
+            inside = np.isin(each.sets, each.probe_sets)
+            some, rest = each.compared & ~inside, each.compared & inside
+            numbers = [int(np.sum(flags)) for flags in (each.wrong & some, some, each.wrong & rest, rest)]
+            totals[name] += numbers
+            print(
+                f"{trace}, {name}: {numbers[0]} of {numbers[1]} wrong, of which {np.sum(each.missed & some)} miss; "
+                f"{numbers[2]} of {numbers[3]} in sets {each.probe_sets.tolist()}, where the probe is"
+            )
+            holds.append(numbers[0] <= MAX_WRONG * numbers[1])
+            for hypothesis, found in alternatives.items():
+                share = float(np.mean(found[name].wrong[some])) if some.any() else 0.0
+                others[f"{name}: {hypothesis}"] = max(others.get(f"{name}: {hypothesis}", 0.0), share)
+    for hypothesis, share in others.items():
+        print(f"{hypothesis}: up to {share:.1%} wrong")
+    return all(holds) and min(others.values()) >= MIN_OTHER_WRONG
 
 
 def check_first(gpu: Mapping[str, Numbers]) -> bool:
-    """Print wrong predictions of the first cache, and those of LRU; whether the former are few."""
-    holds = []
+    """Print wrong predictions of the first cache, and those of LRU; return whether the former are few."""
+    holds, sums = [], np.zeros(3, np.int64)
     for trace in FIRST_TRACES:
-        visits, missed = gpu[f"{trace}_pool"][gpu[f"{trace}_order"]], gpu[f"{trace}_cycles"] >= FIRST_HIT
-        compared, lines = is_compared(visits.size), visits >> LINE_SHIFT
-        misses = first_misses(lines, int(trace.removeprefix("pad")))
+        visits, missed = gpu[f"{trace}_pool"][gpu[f"{trace}_order"]], gpu[f"{trace}_cycles"] >= FIRST_MISS
+        numbers, lines = np.arange(visits.size), visits >> LINE_SHIFT
+        compared = (numbers >= WARM_VISITS) & (numbers % LAUNCH_VISITS >= STARTING_VISITS)
+        misses = first_misses(lines, int(trace.removeprefix("pad")) if trace.startswith("pad") else 0)
         wrong, count = int(np.sum((misses != missed)[compared])), int(compared.sum())
+        sums += np.array([wrong, count, int(np.sum(~missed[compared]))])
         recent = [
             float(np.mean((find_misses(lines, np.zeros_like(lines), 1, ways) != missed)[compared]))
             for ways in range(1, FIRST_ENTRIES // FETCHED + 3)
         ]
         print(f"{trace}, first: {wrong} of {count} wrong; least recently used: {min(recent):.1%}")
         holds.append(wrong <= min(MAX_FIRST_WRONG, min(recent)) * count)
+    print(f"first: wrong, all and hits: {sums.tolist()}")
+    return all(holds)
+
+
+def check_laps(gpu: Mapping[str, Numbers]) -> bool:
+    """Print which laps miss; return whether as many as in sets of four lines and of eight units."""
+    holds = []
+    for stride, expected in LAPS.items():
+        rows = gpu[f"laps_{stride}"]
+        least = SECOND_MISS if stride == SECOND_SETS // SECOND_WAYS else THIRD_MISS
+        shares = {lines: float(np.mean(rows[lines - 2][rows[lines - 2] > 0] >= least)) for lines in expected}
+        print(f"laps of stride {stride}: {shares}")
+        holds += [abs(shares[lines] - share) <= MAX_LAP_ERROR for lines, share in expected.items()]
+    return all(holds)
+
+
+def check_rivals(gpu: Mapping[str, Numbers]) -> bool:
+    """Print which lines miss beside others a few lines apart; return whether only those of one line or unit do."""
+    if "rival2_0_cycles" not in gpu:
+        return True
+    holds = []
+    for name, least, lines, own in (("rival2", SECOND_MISS, SECOND_WAYS, 1), ("rival3", THIRD_MISS, THIRD_WAYS, 2)):
+        shares = []
+        for distance in range(UNIT_LINES):
+            order, cycles = gpu[f"{name}_{distance}_order"], gpu[f"{name}_{distance}_cycles"]
+            targets = (order < lines) & (np.arange(order.size) >= STARTING_RIVALS)
+            shares.append(float(np.mean(cycles[targets] >= least)))
+        print(f"{name}: misses beside lines 0 to {UNIT_LINES - 1} lines apart: {[round(share, 3) for share in shares]}")
+        holds += [min(shares[:own]) >= MIN_RIVAL_MISSES, max(shares[own:]) <= MAX_OTHER_MISSES]
     return all(holds)
 
 
 def check_fetching(gpu: Mapping[str, Numbers]) -> bool:
-    """Print where lines near a visited one are, and which laps hit; whether as the page says."""
-    where = np.digitize(gpu["neighbours"], (FIRST_HIT, SECOND_HIT, THIRD_HIT))
-    shares = {
-        distance: np.bincount(row, minlength=4) / row.size for distance, row in zip(DISTANCES, where, strict=True)
-    }
-    for distance, share in shares.items():
-        print(f"line {distance:+d}: first {share[0]:.0%}, second {share[1]:.0%}, third {share[2]:.0%}")
-    laps = {stride: gpu[f"laps_{stride}"] for stride in FULL_LAPS}
-    misses = {
-        stride: [float(np.mean(row[row > 0] >= (SECOND_HIT if stride == 16 else THIRD_HIT))) for row in rows]
-        for stride, rows in laps.items()
-    }
-    for stride, each in misses.items():
-        print(f"laps of stride {stride}: {[round(share, 2) for share in each]} miss")
-    in_third = [distance for distance, share in shares.items() if share[3] < 0.5]
+    """Print where lines near a visited one are; return whether their units are prefetched as claimed."""
+    if "starts" not in gpu:
+        return True
+    where = np.digitize(gpu["neighbours"], (FIRST_MISS, SECOND_MISS, THIRD_MISS))
+    counts = np.zeros((2, len(DISTANCES), 4), np.int64)
+    for number, (row, starts) in enumerate(zip(where, gpu["starts"], strict=True)):
+        for parity in range(2):
+            counts[parity, number] = np.bincount(row[starts % 2 == parity], minlength=4)
+    for parity, name in enumerate(("even", "odd")):
+        for distance in range(-1, 10):
+            print(
+                f"line {distance:+d} after an {name} one, by cache: {counts[parity, distance - DISTANCES[0]].tolist()}"
+            )
+    cached = counts[:, :, :3].sum(axis=2)
+    even, odd = ([distance for distance, count in zip(DISTANCES, each, strict=True) if count] for each in cached)
     return (
-        in_third[0] in (-1, 0)
-        and in_third[-1] in (7, 8)
-        and all(
-            misses[stride][fits - 2] == 0 and misses[stride][full - 2] == 1
-            for stride, (fits, full) in FULL_LAPS.items()
-        )
+        even == [*range(8)]
+        and odd == [*range(-1, 9)]
+        and bool((counts[:, 1 - DISTANCES[0] : 7 - DISTANCES[0], 3] == 0).all())
     )
 
 
 def check_sharing(gpu: Mapping[str, Numbers]) -> bool:
-    """Print what warps and SMs share; whether as the page says."""
+    """Print what warps and SMs share; return whether as claimed."""
     by_warp = np.median(gpu["warps"], axis=1)
     print(f"after a visit by warp 0 to 4: {by_warp.tolist()} cycles")
     rows = gpu["sharing"]
@@ -206,13 +257,15 @@ def pack(files: list[Path]) -> None:
 
 
 def check(data: Mapping[str, NDArray[np.integer[Any]]]) -> bool:
-    """Print what the recorded runs show; whether that is what the page says."""
-    holds, totals = [], {"second": [0, 0], "third": [0, 0]}
+    """Print what the recorded runs show; return whether the claims hold."""
+    holds, totals = list[bool](), {name: np.zeros(4, np.int64) for name in ("second", "third")}
+    checks = (check_first, check_laps, check_rivals, check_fetching, check_sharing)
     for gpu in sorted({name.partition("_")[0] for name in data}):
         print(f"GPU {gpu}")
         of = {name.partition("_")[2]: data[name].astype(np.int64) for name in data if name.startswith(f"{gpu}_")}
-        holds += [check_sets(of, totals), check_first(of), check_fetching(of), check_sharing(of)]
-    print(f"wrong and all predictions: {totals}")
+        holds += [check_sets(of, totals), *(each(of) for each in checks)]
+    for name, numbers in totals.items():
+        print(f"{name}: wrong and all predictions, then those where the probe is: {numbers.tolist()}")
     return all(holds)
 
 

@@ -1,7 +1,7 @@
 """Measure the instruction caches of GPU 0: ``python validation/code_map_probe.py FILE.npz [SEED]``; see `code_map.py`.
 
-Takes two seconds, most of them to compile. The lines are called in random order, so the arithmetic in them is never
-executed: each begins with the return that its function ends with.
+Takes about seven seconds. Each line begins with the return that its function ends with, so the arithmetic in it never
+runs.
 """
 
 import ctypes
@@ -20,21 +20,23 @@ from gpudissect.machine_code.elf import read_elf
 SOURCE = Path(__file__).with_name("code_map.cu")
 LINE, LINES, MODULES = 128, 8192, 6
 INSTRUCTION, RETURN = 16, b"\x50\x79"  # bytes, and the first ones of RET
-LAUNCH = 20_000  # visits
+LAUNCH_VISITS = 20_000
 SHARED_BYTES = 200 << 10
 BLOCK = 160  # threads: five warps, two of which have the same scheduler
 PADS = (0, 8, 16, 24)
 POOLS = {"near": (8, 48), "third": (8, 128), "second": (16, 128), "wide": (16, 512)}
-"""Traces: distance of the lines that are visited, in lines, and their number."""
-TRACE = 40_000
-SPACING = 16  # lines: none is fetched with another
+"""Traces of random visits: step between lines, in lines, and number of lines."""
+TRACE_VISITS = 40_000
+SPACING = 16  # lines: no visit prefetches another visited line
 CONSTANT_UNIT, CONSTANT_UNITS = 2048, 32
 NEIGHBOURS, REPEATS = range(-8, 17), 48
 STRIDES, MAX_LAP, LAPS, KEPT_LAPS = (16, 32, 64, 128, 256), 24, 40, 10
-FLUSH, HOT = 400, 4
+FLUSH_VISITS, HOT_VISITS = 400, 4
+SECOND_STEP, THIRD_STEP = 64, 128  # lines after which the sets of the second and third cache repeat
+UNIT_LINES, OTHER_LINES, OTHER_SETS, RIVAL_VISITS = 8, 6, (20, 29, 38, 47), 4_000
 SHARED_SPAN, SHARED_STEP = 64, 8  # lines; those that are visited are in different sets of each cache
 OFFSETS = np.arange(0, SHARED_SPAN, SHARED_STEP, dtype=np.uint64) * np.uint64(LINE)
-SECOND_HIT, MISS = 175, 300  # cycles from which a visit missed in the SM, and in the cache of several SMs
+SECOND_MISS_CYCLES, THIRD_MISS_CYCLES = 175, 300  # of visits that miss in the second cache, and in the third
 
 Visits = NDArray[np.uint64]
 Cycles = NDArray[np.uint16]
@@ -63,19 +65,19 @@ class Probe:
         self.device.set_current()
         self.rng = np.random.default_rng(seed)
         self.sms = self.device.properties.multiprocessor_count
-        self._list, self._out = (int(call(driver.cuMemAlloc, LAUNCH * size)) for size in (8, 2))
+        self._list, self._out = (int(call(driver.cuMemAlloc, LAUNCH_VISITS * size)) for size in (8, 2))
         self._visits = {pad: self._function(self._cubin(f"PAD {pad}"), b"visit", SHARED_BYTES) for pad in PADS}
-        self._turns = self._function(self._cubin("PAD 0"), b"take_turns", 0)
-        lines = with_returns(self._cubin("LINES"))
+        self._turns = self._function(self._cubin("PAD 0"), b"visit_by_warps", 0)
+        lines = insert_returns(self._cubin("LINES"))
         self.bases = np.array([self._first_line(lines) for _ in range(MODULES)], np.uint64)
 
     def visit(self, visits: Visits, pad: int = 0, sm: int = 0) -> Cycles:
         """Cycles of visits by one warp."""
-        parts = [visits[at : at + LAUNCH] for at in range(0, visits.size, LAUNCH)]
+        parts = [visits[at : at + LAUNCH_VISITS] for at in range(0, visits.size, LAUNCH_VISITS)]
         return np.concatenate([self._run(self._visits[pad], part, SHARED_BYTES, sm) for part in parts])
 
-    def take_turns(self, visits: Visits, warps: NDArray[np.uint64]) -> Cycles:
-        """Cycles of up to `LAUNCH` visits, each by a given warp."""
+    def visit_by_warps(self, visits: Visits, warps: NDArray[np.uint64]) -> Cycles:
+        """Cycles of up to `LAUNCH_VISITS` visits, each by a given warp."""
         return self._run(self._turns, visits | warps << np.uint64(48), 0, 0)
 
     def lines(self, module: int, count: int, step: int = SPACING) -> Visits:
@@ -84,8 +86,8 @@ class Probe:
         return addresses
 
     def flush(self) -> Visits:
-        """Visits that leave no other line in any cache."""
-        visits: Visits = self.rng.choice(self.lines(MODULES - 1, LINES, 1), FLUSH)
+        """Random visits that evict all other lines."""
+        visits: Visits = self.rng.choice(self.lines(MODULES - 1, LINES, 1), FLUSH_VISITS)
         return visits
 
     def _cubin(self, macro: str) -> bytes:
@@ -127,7 +129,7 @@ class Probe:
         return data.view(kind)
 
 
-def with_returns(cubin: bytes) -> bytes:
+def insert_returns(cubin: bytes) -> bytes:
     """The machine code, the first instruction of each line replaced by the return at the end of the function."""
     before = read_elf(cubin).content(".text._Z5linesjj")
     after = bytearray(before)
@@ -142,8 +144,8 @@ def measure(probe: Probe) -> dict[str, NDArray[Any]]:
     """All runs; see `code_map` for the arrays."""
     found: dict[str, NDArray[Any]] = {"bases": probe.bases}
 
-    def trace(name: str, pool: Visits, pad: int = 0) -> None:
-        order = probe.rng.integers(0, pool.size, TRACE).astype(np.uint16)
+    def trace(name: str, pool: Visits, pad: int = 0, visits: int = TRACE_VISITS) -> None:
+        order = probe.rng.integers(0, pool.size, visits).astype(np.uint16)
         cycles = probe.visit(pool[order], pad)
         found.update({f"{name}_pool": pool, f"{name}_order": order, f"{name}_cycles": cycles})
 
@@ -155,44 +157,59 @@ def measure(probe: Probe) -> dict[str, NDArray[Any]]:
     trace("mixed", np.concatenate([probe.lines(0, 64), constants]))
     for pad in PADS:
         trace(f"pad{pad}", probe.lines(0, 128), pad)
-    found["neighbours"] = np.array([[neighbour(probe, each) for _ in range(REPEATS)] for each in NEIGHBOURS])
+    for distance in range(UNIT_LINES):
+        for name, step, count in (("rival2", SECOND_STEP, 4), ("rival3", THIRD_STEP, 8)):
+            trace(f"{name}_{distance}", rivals(probe, step, count, distance), visits=RIVAL_VISITS)
+    neighbours = [[time_neighbour(probe, each) for _ in range(REPEATS)] for each in NEIGHBOURS]
+    found["starts"], found["neighbours"] = np.moveaxis(np.array(neighbours), 2, 0)
     for stride in STRIDES:
-        found[f"laps_{stride}"] = np.array([lap(probe, stride, count) for count in range(2, MAX_LAP + 1)])
-    found["warps"] = np.array([[by_warp(probe, warp) for _ in range(REPEATS)] for warp in range(BLOCK // 32)])
+        found[f"laps_{stride}"] = np.array([time_laps(probe, stride, count) for count in range(2, MAX_LAP + 1)])
+    found["warps"] = np.array([[time_after_warp(probe, warp) for _ in range(REPEATS)] for warp in range(BLOCK // 32)])
     found["sharing"] = np.array(sharing(probe))
     return found
 
 
-def some_line(probe: Probe) -> np.uint64:
-    """A line that has neighbours on both sides."""
-    return np.uint64(probe.bases[0] + np.uint64(LINE * probe.rng.integers(64, LINES - 64)))
+def rivals(probe: Probe, step: int, count: int, distance: int) -> Visits:
+    """Lines `step` apart, as many `distance` lines behind others of them, and lines of other sets that fill caches.
+
+    The first ones share sets with the second ones only if lines this far apart are in the same set.
+    """
+    near, far = np.arange(count) * step, np.arange(count, 2 * count) * step + distance
+    others = np.add.outer(np.arange(OTHER_LINES) * SECOND_STEP, OTHER_SETS).ravel()
+    addresses: Visits = probe.bases[0] + (np.concatenate([near, far, others]) * LINE).astype(np.uint64)
+    return addresses
 
 
-def neighbour(probe: Probe, distance: int) -> int:
-    """Cycles of a line so many lines behind one that was visited a little earlier, after a flush."""
+def some_line(probe: Probe) -> int:
+    """Number of a line that has neighbours on both sides."""
+    return int(probe.rng.integers(64, LINES - 64))
+
+
+def time_neighbour(probe: Probe, distance: int) -> tuple[int, int]:
+    """A line that is visited after a flush, and cycles of one so many lines behind it, visited a little later."""
     line = some_line(probe)
-    other = np.uint64(int(line) + distance * LINE)
-    hot = [probe.bases[MODULES - 1]] * HOT
-    return int(probe.visit(np.array([*probe.flush(), line, *hot, other], np.uint64))[-1])
+    first, other = (np.uint64(int(probe.bases[0]) + each * LINE) for each in (line, line + distance))
+    hot = [probe.bases[MODULES - 1]] * HOT_VISITS
+    return line, int(probe.visit(np.array([*probe.flush(), first, *hot, other], np.uint64))[-1])
 
 
-def lap(probe: Probe, stride: int, count: int) -> Cycles:
-    """Cycles of the last laps over so many lines a stride apart, and 0 up to the longest lap."""
+def time_laps(probe: Probe, stride: int, count: int) -> Cycles:
+    """Cycles of the last laps over `count` lines a stride apart, padded with zeros."""
     cycles = probe.visit(np.tile(probe.lines(0, count, stride), LAPS))[-KEPT_LAPS * count :]
     return np.pad(cycles, (0, KEPT_LAPS * (MAX_LAP - count)))
 
 
-def by_warp(probe: Probe, warp: int) -> int:
+def time_after_warp(probe: Probe, warp: int) -> int:
     """Cycles of a line that another warp visited before, after a flush."""
-    line, hot = some_line(probe), [probe.bases[MODULES - 1]] * HOT
+    line, hot = np.uint64(int(probe.bases[0]) + some_line(probe) * LINE), [probe.bases[MODULES - 1]] * HOT_VISITS
     visits = np.array([*probe.flush(), line, *hot, line], np.uint64)
     warps = np.zeros(visits.size, np.uint64)
-    warps[FLUSH] = warp
-    return int(probe.take_turns(visits, warps)[-1])
+    warps[FLUSH_VISITS] = warp
+    return int(probe.visit_by_warps(visits, warps)[-1])
 
 
 def sharing(probe: Probe) -> list[tuple[int, int, int, int]]:
-    """For each SM, after a flush: another SM, lines that it visited before, hits in the SM, hits in a nearer cache."""
+    """For each SM: another one that visited lines before, hits in the first or second cache, hits in any cache."""
     rows, firsts = list[tuple[int, int, int, int]](), list[int]()
     for sm in range(probe.sms):
         for other in dict.fromkeys((sm, sm ^ 1, *firsts)):
@@ -201,7 +218,7 @@ def sharing(probe: Probe) -> list[tuple[int, int, int, int]]:
             probe.visit(probe.flush(), sm=sm)
             probe.visit(lines, sm=other)
             cycles = probe.visit(lines, sm=sm)
-            rows.append((sm, other, int(np.sum(cycles < SECOND_HIT)), int(np.sum(cycles < MISS))))
+            rows.append((sm, other, int(np.sum(cycles < SECOND_MISS_CYCLES)), int(np.sum(cycles < THIRD_MISS_CYCLES))))
         near = {other for observer, other, _, hits in rows if observer == sm and hits > OFFSETS.size // 2}
         if near.isdisjoint(firsts):
             firsts.append(sm)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpudissect.device.queue import Deferred
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.measure.cache.plan_latency import L2_CHAINS, LAPS
@@ -84,6 +85,10 @@ class Interrupted(SimulatedGpu):
         ):
             raise KeyboardInterrupt
         return super().run(batch)
+
+    def queue(self):
+        """One that runs each batch whole."""
+        return Deferred(self.run, 0)
 
 
 def test_an_interrupted_survey_keeps_what_the_default_samples_show(hierarchy):
