@@ -93,12 +93,13 @@ def predict(visits: Numbers, cycles: Numbers, policy: PolicyKind, *, all_reach: 
     in_second, in_third = ~constant & (cycles >= FIRST_MISS), np.where(constant, CONSTANT_FIRST_MISS, SECOND_MISS)
     reach = {"second": in_second, "third": cycles >= in_third}
     missed = {"second": cycles >= SECOND_MISS, "third": cycles >= np.where(constant, CONSTANT_MISS, THIRD_MISS)}
+    any_visit = {"second": ~constant, "third": np.ones_like(constant)}
     found = {}
     for name, shift, count, ways in (
         ("second", LINE_SHIFT, SECOND_SETS, SECOND_WAYS),
         ("third", UNIT_SHIFT, THIRD_SETS, THIRD_WAYS),
     ):
-        seen = np.flatnonzero((~constant if name == "second" else constant | True) if all_reach else reach[name])
+        seen = np.flatnonzero((any_visit if all_reach else reach)[name])
         tags = visits[seen] >> shift
         misses, reached = find_misses(tags, tags % count, count, ways, policy), reach[name][seen]
         numbers = seen[reached]
@@ -108,16 +109,16 @@ def predict(visits: Numbers, cycles: Numbers, policy: PolicyKind, *, all_reach: 
 
 def first_misses(lines: Numbers, pad: int) -> Flags:
     """Which visits miss in the first cache: first in, first out, with the lines of the loop."""
-    held, present = deque[int](), set[int]()
+    queue, present = deque[int](), set[int]()
     missed = np.zeros(lines.size, np.bool_)
     loop = [-1 - each for each in range(pad)]
     for i, line in enumerate(lines.tolist()):
         missed[i] = line not in present
         for each in (*range(line, line + FETCHED), *loop):
             if each not in present:
-                if len(held) == FIRST_ENTRIES:
-                    present.discard(held.popleft())
-                held.append(each)
+                if len(queue) == FIRST_ENTRIES:
+                    present.discard(queue.popleft())
+                queue.append(each)
                 present.add(each)
     return missed
 
@@ -184,14 +185,14 @@ def check_rivals(gpu: Mapping[str, Numbers]) -> bool:
     if "rival2_0_cycles" not in gpu:
         return True
     holds = []
-    for name, least, lines, own in (("rival2", SECOND_MISS, SECOND_WAYS, 1), ("rival3", THIRD_MISS, THIRD_WAYS, 2)):
+    for name, least, lines, unit in (("rival2", SECOND_MISS, SECOND_WAYS, 1), ("rival3", THIRD_MISS, THIRD_WAYS, 2)):
         shares = []
         for distance in range(UNIT_LINES):
             order, cycles = gpu[f"{name}_{distance}_order"], gpu[f"{name}_{distance}_cycles"]
             targets = (order < lines) & (np.arange(order.size) >= STARTING_RIVALS)
             shares.append(float(np.mean(cycles[targets] >= least)))
         print(f"{name}: misses beside lines 0 to {UNIT_LINES - 1} lines apart: {[round(share, 3) for share in shares]}")
-        holds += [min(shares[:own]) >= MIN_RIVAL_MISSES, max(shares[own:]) <= MAX_OTHER_MISSES]
+        holds += [min(shares[:unit]) >= MIN_RIVAL_MISSES, max(shares[unit:]) <= MAX_OTHER_MISSES]
     return all(holds)
 
 
@@ -223,7 +224,7 @@ def check_sharing(gpu: Mapping[str, Numbers]) -> bool:
     by_warp = np.median(gpu["warps"], axis=1)
     print(f"after a visit by warp 0 to 4: {by_warp.tolist()} cycles")
     rows = gpu["sharing"]
-    twins, own = rows[rows[:, 0] ^ 1 == rows[:, 1]], rows[rows[:, 0] == rows[:, 1]]
+    twins, same = rows[rows[:, 0] ^ 1 == rows[:, 1]], rows[rows[:, 0] == rows[:, 1]]
     others = rows[rows[:, 0] >> 1 != rows[:, 1] >> 1]
     groups = [{sm} for sm in range(rows[-1, 0] + 1)]
     for sm, other, _, _ in rows[rows[:, 3] == ALL_LINES].tolist():
@@ -235,7 +236,7 @@ def check_sharing(gpu: Mapping[str, Numbers]) -> bool:
     return bool(
         by_warp[0] == by_warp[4]
         and by_warp[1:4].min() >= by_warp[0] + WARP_STEP
-        and (own[:, 2] == ALL_LINES).all()
+        and (same[:, 2] == ALL_LINES).all()
         and (twins[:, 2] == ALL_LINES).all()
         and (others[:, 2] == 0).all()
         and set(np.unique(others[:, 3]).tolist()) == {0, ALL_LINES}

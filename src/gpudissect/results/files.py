@@ -1,5 +1,7 @@
 """Result files on disk: written whole or not at all; files of unknown origin are read without harm."""
 
+from __future__ import annotations
+
 import json
 import os
 import secrets
@@ -10,7 +12,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -18,8 +20,10 @@ from gpudissect.device.recording.format import ARRAYS, INDEX, count_values, is_r
 from gpudissect.errors import UsageError
 from gpudissect.interrupts import interruptible, stop_requested
 from gpudissect.results import schema1
-from gpudissect.results.links import LINKS_SCHEMA, LinksFile
 from gpudissect.results.model import SCHEMA, Result
+
+if TYPE_CHECKING:
+    from gpudissect.results.links import LinksFile
 
 MAX_BYTES = 16 << 20  # results have hundreds of kilobytes; reading a file takes up to 30 times its size
 MAX_NAMES_PER_OBJECT = 4096  # each may cost an error of hundreds of bytes
@@ -45,6 +49,8 @@ def load(path: Path) -> Result:
 
     Raises `UsageError`, in one line, for a file that is missing, of another kind, of a newer version or malformed.
     """
+    from gpudissect.results.links import LinksFile
+
     if isinstance(found := load_result_or_links(path), LinksFile):
         raise UsageError(f"{path} is not a result file: {_LINKS}")
     return found
@@ -52,6 +58,8 @@ def load(path: Path) -> Result:
 
 def load_result_or_links(path: Path) -> Result | LinksFile:
     """As `load`; also read a file of links."""
+    from gpudissect.results.links import LINKS_SCHEMA, LinksFile
+
     if str(path).startswith(("sim:", "cuda:", "rec:")) and not path.exists():
         raise UsageError(f"{path} is a device, not a result file: 'gpudissect discover -d {path} -o FILE' writes one")
     data = read_bounded(path, MAX_BYTES, "result file")
