@@ -14,7 +14,6 @@ arrays begin with the number of the GPU. A *visit* is a call of a line of 128 by
   in any.
 """
 
-import argparse
 import sys
 from collections import deque
 from collections.abc import Mapping
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import recorded_map
 from l2_map import Flags, Numbers
 from numpy.typing import NDArray
 from tlb_map import find_misses
@@ -270,18 +270,5 @@ def check(data: Mapping[str, NDArray[np.integer[Any]]]) -> bool:
     return all(holds)
 
 
-def main() -> int:
-    """Print what was found; with ``--check``, exit status 1 if it is not what the page says."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--pack", nargs="+", type=Path, metavar="FILE")
-    options = parser.parse_args()
-    if options.pack:
-        pack(options.pack)
-    with np.load(DATA, allow_pickle=False) as data:
-        holds = check(data)
-    return int(options.check and not holds)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(recorded_map.main(__doc__, DATA, check, pack))

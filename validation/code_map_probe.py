@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from code_map import DISTANCES, LAUNCH_VISITS, SECOND_MISS, SECOND_WAYS, THIRD_MISS, THIRD_WAYS, UNIT_LINES
 from cuda.bindings import driver
 from cuda.core import Device, Linker, LinkerOptions, Program, ProgramOptions
 from numpy.typing import NDArray
@@ -20,7 +21,6 @@ from gpudissect.machine_code.elf import read_elf
 SOURCE = Path(__file__).with_name("code_map.cu")
 LINE, LINES, MODULES = 128, 8192, 6
 INSTRUCTION, RETURN = 16, b"\x50\x79"  # bytes, and the first ones of RET
-LAUNCH_VISITS = 20_000
 SHARED_BYTES = 200 << 10
 BLOCK = 160  # threads: five warps, two of which have the same scheduler
 PADS = (0, 8, 16, 24)
@@ -29,14 +29,13 @@ POOLS = {"near": (8, 48), "third": (8, 128), "second": (16, 128), "wide": (16, 5
 TRACE_VISITS = 40_000
 SPACING = 16  # lines: no visit prefetches another visited line
 CONSTANT_UNIT, CONSTANT_UNITS = 2048, 32
-NEIGHBOURS, REPEATS = range(-8, 17), 48
+REPEATS = 48  # of each experiment with a single visit
 STRIDES, MAX_LAP, LAPS, KEPT_LAPS = (16, 32, 64, 128, 256), 24, 40, 10
 FLUSH_VISITS, HOT_VISITS = 400, 4
 SECOND_STEP, THIRD_STEP = 64, 128  # lines after which the sets of the second and third cache repeat
-UNIT_LINES, OTHER_LINES, OTHER_SETS, RIVAL_VISITS = 8, 6, (20, 29, 38, 47), 4_000
+OTHER_LINES, OTHER_SETS, RIVAL_VISITS = 6, (20, 29, 38, 47), 4_000
 SHARED_SPAN, SHARED_STEP = 64, 8  # lines; those that are visited are in different sets of each cache
 OFFSETS = np.arange(0, SHARED_SPAN, SHARED_STEP, dtype=np.uint64) * np.uint64(LINE)
-SECOND_MISS_CYCLES, THIRD_MISS_CYCLES = 175, 300  # of visits that miss in the second cache, and in the third
 
 Visits = NDArray[np.uint64]
 Cycles = NDArray[np.uint16]
@@ -158,9 +157,9 @@ def measure(probe: Probe) -> dict[str, NDArray[Any]]:
     for pad in PADS:
         trace(f"pad{pad}", probe.lines(0, 128), pad)
     for distance in range(UNIT_LINES):
-        for name, step, count in (("rival2", SECOND_STEP, 4), ("rival3", THIRD_STEP, 8)):
+        for name, step, count in (("rival2", SECOND_STEP, SECOND_WAYS), ("rival3", THIRD_STEP, THIRD_WAYS)):
             trace(f"{name}_{distance}", rivals(probe, step, count, distance), visits=RIVAL_VISITS)
-    neighbours = [[time_neighbour(probe, each) for _ in range(REPEATS)] for each in NEIGHBOURS]
+    neighbours = [[time_neighbour(probe, each) for _ in range(REPEATS)] for each in DISTANCES]
     found["starts"], found["neighbours"] = np.moveaxis(np.array(neighbours), 2, 0)
     for stride in STRIDES:
         found[f"laps_{stride}"] = np.array([time_laps(probe, stride, count) for count in range(2, MAX_LAP + 1)])
@@ -218,7 +217,7 @@ def sharing(probe: Probe) -> list[tuple[int, int, int, int]]:
             probe.visit(probe.flush(), sm=sm)
             probe.visit(lines, sm=other)
             cycles = probe.visit(lines, sm=sm)
-            rows.append((sm, other, int(np.sum(cycles < SECOND_MISS_CYCLES)), int(np.sum(cycles < THIRD_MISS_CYCLES))))
+            rows.append((sm, other, int(np.sum(cycles < SECOND_MISS)), int(np.sum(cycles < THIRD_MISS))))
         near = {other for observer, other, _, hits in rows if observer == sm and hits > OFFSETS.size // 2}
         if near.isdisjoint(firsts):
             firsts.append(sm)

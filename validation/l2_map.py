@@ -15,13 +15,13 @@ of the GPU:
 - `copies`: rows of home, bytes of a block, lines that were loaded, and how many of 3000 of them hit near.
 """
 
-import argparse
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import recorded_map
 from numpy.typing import NDArray
 
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
@@ -349,17 +349,5 @@ def check(data: Mapping[str, NDArray[np.integer[Any]]]) -> bool:
     return all([*holds, check_random(runs, starts)])
 
 
-def main() -> int:
-    """Print what was found; with ``--check``, exit status 1 if it is not what the page says."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--pack", nargs="+", type=Path, metavar="FOLDER")
-    options = parser.parse_args()
-    if options.pack:
-        pack(options.pack)
-    with np.load(DATA, allow_pickle=False) as data:
-        return int(not check(data) and options.check)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(recorded_map.main(__doc__, DATA, check, pack))

@@ -13,7 +13,6 @@ the same line, in cycles.
 - `pieces`: rows of a 2 MiB part of a page, excess of its load after the first part was loaded: later, and at once.
 """
 
-import argparse
 import sys
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator, Mapping
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import recorded_map
 from l2_map import Flags, Numbers, hash_numbers
 from numpy.typing import NDArray
 
@@ -331,18 +331,5 @@ def check_sharing(sharing: Numbers, sms: Numbers) -> bool:
     )
 
 
-def main() -> int:
-    """Print what was found; with ``--check``, exit status 1 if it is not what the page says."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--pack", nargs="+", type=Path, metavar="FOLDER")
-    options = parser.parse_args()
-    if options.pack:
-        pack(options.pack)
-    with np.load(DATA, allow_pickle=False) as data:
-        holds = check(data)
-    return int(options.check and not holds)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(recorded_map.main(__doc__, DATA, check, pack))

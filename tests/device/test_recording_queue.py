@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from gpudissect.device.base import Device
-from gpudissect.device.queue import Deferred, Sorted
+from gpudissect.device.queue import Deferred, Stepwise
 from gpudissect.device.recording.device import RecordedGpu, Recorder
 from gpudissect.errors import OutOfMemory
 from gpudissect.trace import Trace
@@ -93,7 +93,7 @@ def test_equal_batches_are_answered_in_the_order_of_submission(folder):
 
     class Backwards(FakeGpu):
         def queue(self):
-            return Sorted(self.run, lambda batch, priority: (-priority,))
+            return Stepwise(self.run, 1)
 
     with Recorder(Backwards(), folder) as recorder:
         recorded, batches = recorder.queue(), [[LAP], [EACH], [LAP]]

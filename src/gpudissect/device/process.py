@@ -4,7 +4,6 @@
 """
 
 import itertools
-import math
 import os
 import pickle
 import subprocess
@@ -31,7 +30,6 @@ from gpudissect.workload.digest import digest
 
 T = TypeVar("T")
 CLOSE_TIMEOUT_S = 20.0
-MAX_SHARE = 48  # workloads that one of several processes runs before it takes a smaller share
 _EXIT_S = 1.0
 _END = b""
 
@@ -147,7 +145,7 @@ class DeviceProcess(Device, BatchQueue):
         for workload in batch:  # pickled with the workload: this process has more time than the others
             digest(workload)
         channels = len(self._channels)
-        count = 1 if channels == 1 else max(1, min(channels, len(batch)), math.ceil(len(batch) / MAX_SHARE))
+        count = max(1, min(channels, len(batch)))
         parts = {next(self._numbers): batch[part::count] for part in range(count)}
         messages = {
             share: pickle.dumps((share, part, priority), pickle.HIGHEST_PROTOCOL) for share, part in parts.items()

@@ -90,33 +90,33 @@ class Deferred(BatchQueue):
 
 
 class Sorted(BatchQueue):
-    """Runs batches one at a time: the waiting batch with the lowest `key` of batch and priority first.
+    """Runs batches one at a time: the waiting batch with the lowest `key` first, whatever its priority.
 
     A key may change when a batch runs that shares a workload.
     """
 
-    def __init__(self, run: Run, key: Callable[[Batch, int], tuple[int, ...]]) -> None:
+    def __init__(self, run: Run, key: Callable[[Batch], tuple[int, ...]]) -> None:
         self._run, self._key = run, key
         self._numbers = count()
-        self._waiting: dict[int, tuple[Batch, int, frozenset[str]]] = {}  # batch, priority, digests of its workloads
+        self._waiting: dict[int, tuple[Batch, frozenset[str]]] = {}  # with the digests of its workloads
         self._keys: dict[int, tuple[int, ...]] = {}
 
     def submit(self, batch: Batch, priority: int = 0) -> int:
         """Hold a batch until `collect` chooses it."""
         number = next(self._numbers)
-        self._waiting[number] = batch, priority, frozenset(map(digest, batch))
-        self._keys[number] = self._key(batch, priority)
+        self._waiting[number] = batch, frozenset(map(digest, batch))
+        self._keys[number] = self._key(batch)
         return number
 
     def collect(self, meanwhile: Callable[[], None] = do_nothing) -> tuple[int, Answer]:
         """The next batch and its answer."""
         number = min(self._keys, key=self._keys.__getitem__)
-        batch, _, digests = self._waiting.pop(number)
+        batch, digests = self._waiting.pop(number)
         del self._keys[number]
         answer = answer_of(self._run, batch)
-        for other, (waiting, priority, others) in self._waiting.items():
+        for other, (waiting, others) in self._waiting.items():
             if not digests.isdisjoint(others):
-                self._keys[other] = self._key(waiting, priority)
+                self._keys[other] = self._key(waiting)
         return number, answer
 
 

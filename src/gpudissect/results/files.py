@@ -49,9 +49,7 @@ def load(path: Path) -> Result:
 
     Raises `UsageError`, in one line, for a file that is missing, of another kind, of a newer version or malformed.
     """
-    from gpudissect.results.links import LinksFile
-
-    if isinstance(found := load_result_or_links(path), LinksFile):
+    if not isinstance(found := load_result_or_links(path), Result):
         raise UsageError(f"{path} is not a result file: {_LINKS}")
     return found
 

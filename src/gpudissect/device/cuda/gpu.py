@@ -202,12 +202,7 @@ class CudaGpu(Device):
         """Queue a task, once what it needs is compiled. Raises `DeviceError`."""
         self._check_usable()
         self._precompiler.wait(task.codes)
-        return self._run_checked(self._load_and_queue, task)
-
-    def _load_and_queue(self, task: Task) -> Any:
-        for code in task.codes:  # all first: loading waits for what is queued
-            self._context.load(*code)
-        return task.runner.queue(task.content)
+        return self._run_checked(task.runner.queue, task.content)
 
     def finish(self, task: Task, queued: Any) -> list[Trace]:
         """Wait for a task; its traces. Raises `DeviceError`."""

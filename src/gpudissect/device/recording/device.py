@@ -217,7 +217,7 @@ class RecordedGpu(Device):
         """A queue that answers batches in the order in which they were recorded."""
         return Sorted(self.run, self._place)
 
-    def _place(self, batch: Batch, _priority: int) -> tuple[int, ...]:
+    def _place(self, batch: Batch) -> tuple[int, ...]:
         """Where a batch was recorded: first those whose next traces stand together, the longest at a place first.
 
         Empty if a trace is missing.

@@ -116,16 +116,15 @@ def rate_of(kind: Kind, mix: Mix, trace: Trace, idle: float = 0.0) -> Throughput
 
 def _surface(kind: Kind, pattern: Mix, idle: float, bench: Bench) -> Ask[Surface]:
     """Rates over warps and chains; the best ones again, without the cost of loops where mixes are resident."""
-    shapes = [
-        (warps, chains)
+    sms, footprint = bench.info.sm_count, pattern.footprint
+    by_shape = {
+        (warps, chains): mix
         for chains in kind.chains
         for warps in warp_counts(bench.info)
         if registers_suffice(warps, kind.registers(chains), bench.info)
-    ]
-    candidates = {shape: in_warps(pattern, *shape, bench.info) for shape in shapes}
-    sms, footprint = bench.info.sm_count, pattern.footprint
-    fitting = {shape: mix for shape, mix in candidates.items() if mix.min_footprint(sms) <= footprint}
-    shapes, mixes = [*fitting], [*fitting.values()]
+        and (mix := in_warps(pattern, warps, chains, bench.info)).min_footprint(sms) <= footprint
+    }
+    shapes, mixes = [*by_shape], [*by_shape.values()]
     samples = 1 if kind.resident else MEMORY_SAMPLES
     first_mixes = [replace(mix, repetition=sample) for mix in mixes for sample in range(samples)]
     traces = yield first_mixes
