@@ -4,16 +4,14 @@ Takes about seven seconds. Each line begins with the return that its function en
 runs.
 """
 
-import ctypes
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from code_map import DISTANCES, LAUNCH_VISITS, SECOND_MISS, SECOND_WAYS, THIRD_MISS, THIRD_WAYS, UNIT_LINES
-from cuda.bindings import driver
-from cuda.core import Device, Linker, LinkerOptions, Program, ProgramOptions
+from gpu_probe import U32, U64, Gpu
 from numpy.typing import NDArray
 
 from gpudissect.machine_code.elf import read_elf
@@ -41,14 +39,6 @@ Visits = NDArray[np.uint64]
 Cycles = NDArray[np.uint16]
 
 
-def call(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call the driver; what it returns besides the status. Raises `RuntimeError`."""
-    status, *results = function(*arguments)
-    if status != driver.CUresult.CUDA_SUCCESS:
-        raise RuntimeError(f"{function.__name__}: {status.name}")
-    return results[0] if results else None
-
-
 class Probe:
     """The kernels, and lines of code to visit.
 
@@ -60,14 +50,14 @@ class Probe:
     """
 
     def __init__(self, seed: int) -> None:
-        self.device = Device(0)
-        self.device.set_current()
+        self._gpu = Gpu()
         self.rng = np.random.default_rng(seed)
-        self.sms = self.device.properties.multiprocessor_count
-        self._list, self._out = (int(call(driver.cuMemAlloc, LAUNCH_VISITS * size)) for size in (8, 2))
-        self._visits = {pad: self._function(self._cubin(f"PAD {pad}"), b"visit", SHARED_BYTES) for pad in PADS}
-        self._turns = self._function(self._cubin("PAD 0"), b"visit_by_warps", 0)
-        lines = insert_returns(self._cubin("LINES"))
+        self.sms = self._gpu.sms
+        self._list, self._out = (self._gpu.allocate(LAUNCH_VISITS * size) for size in (8, 2))
+        kernels = {pad: self._gpu.compile(SOURCE, f"PAD {pad}") for pad in PADS}
+        self._visits = {pad: self._gpu.function(cubin, b"visit", SHARED_BYTES) for pad, cubin in kernels.items()}
+        self._turns = self._gpu.function(kernels[0], b"visit_by_warps")
+        lines = insert_returns(self._gpu.compile(SOURCE, "LINES"))
         self.bases = np.array([self._first_line(lines) for _ in range(MODULES)], np.uint64)
 
     def visit(self, visits: Visits, pad: int = 0, sm: int = 0) -> Cycles:
@@ -89,43 +79,15 @@ class Probe:
         visits: Visits = self.rng.choice(self.lines(MODULES - 1, LINES, 1), FLUSH_VISITS)
         return visits
 
-    def _cubin(self, macro: str) -> bytes:
-        name, _, value = macro.partition(" ")
-        arch = f"sm_{self.device.arch}"
-        options = ProgramOptions(
-            arch=arch, std="c++17", relocatable_device_code=True, define_macro=(name, value) if value else name
-        )
-        compiled = Program(SOURCE.read_text(), "c++", options).compile("cubin")
-        return bytes(Linker(compiled, options=LinkerOptions(arch=arch)).link("cubin").code)
-
-    def _function(self, cubin: bytes, name: bytes, shared: int) -> Any:
-        function = call(driver.cuModuleGetFunction, call(driver.cuModuleLoadData, cubin), name)
-        if shared:
-            attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            call(driver.cuFuncSetAttribute, function, attribute, shared)
-        return function
-
     def _first_line(self, cubin: bytes) -> int:
-        locate = self._function(cubin, b"locate", 0)
-        self._launch(locate, 1, 1, 0, (self._out,), (ctypes.c_uint64,))
-        return int(self._download(8, np.uint64)[0])
+        self._gpu.launch(self._gpu.function(cubin, b"locate"), (1, 1), 0, (self._out, U64))
+        return int(self._gpu.download(self._out, 1, np.uint64)[0])
 
     def _run(self, function: Any, visits: Visits, shared: int, sm: int) -> Cycles:
-        call(driver.cuMemcpyHtoD, self._list, visits.ctypes.data, visits.nbytes)
-        arguments = sm, self._list, visits.size, self._out
-        kinds = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint64
-        self._launch(function, self.sms, BLOCK, shared, arguments, kinds)
-        return self._download(2 * visits.size, np.uint16)
-
-    def _launch(
-        self, function: Any, blocks: int, threads: int, shared: int, values: tuple[int, ...], kinds: tuple[type, ...]
-    ) -> None:
-        call(driver.cuLaunchKernel, function, blocks, 1, 1, threads, 1, 1, shared, 0, (values, kinds), 0)
-
-    def _download(self, size: int, kind: type) -> NDArray[Any]:
-        data = np.empty(size, np.uint8)
-        call(driver.cuMemcpyDtoH, data.ctypes.data, self._out, size)
-        return data.view(kind)
+        self._gpu.upload(self._list, visits)
+        arguments = (sm, U32), (self._list, U64), (visits.size, U32), (self._out, U64)
+        self._gpu.launch(function, (self.sms, BLOCK), shared, *arguments)
+        return self._gpu.download(self._out, visits.size, np.uint16)
 
 
 def insert_returns(cubin: bytes) -> bytes:

@@ -1,0 +1,274 @@
+"""Check what `docs/l2.md` says of hints, stores, coherence and records of copies: ``--check`` for CI.
+
+``--pack FILE ...`` writes `docs/results/l2-policy-h200.npz` from what `l2_policy_probe.py` measured on each GPU. Names
+of arrays begin with the number of the GPU. A *word* is an operation on a line of a list: its position, plus 64 times
+an `Operation`.
+
+- `start`, `near`: physical address of the allocation, and the partition near to SM 0.
+- `NAME_lines`, `NAME_words`, `NAME_cycles`, shapes (sequences, 64), (sequences, operations) twice: sequences in one set
+  each, for the names in `MIXES`; cycles in units of four, 0 of operations without a result. `partial` has one sequence.
+- `quota_bytes`, shape (sequences,): persisting memory that was set aside for each sequence of `quota`, -1 if it never
+  was.
+- `sharing_words`: in sets where nothing is evicted; 1024 is added to the words of an SM near the other partition.
+- `scattered`: outcomes of random loads of lines `STEP` lines apart, two bits each: 0 near, 1 the other partition, 2
+  memory.
+- `watch`, shape (times, partitions, sets): how often each set lost its least recently used line in each time of
+  `WATCHED`.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import recorded_map
+from l2_map import LINE, NEAR_CYCLES, Flags, Numbers, hash_numbers, place
+from l2_rules import (
+    ATOMICS,
+    HOME,
+    LEAST_QUOTA,
+    MEMORY,
+    NEAR,
+    QUOTA,
+    WAY_BYTES,
+    Operation,
+    Partitions,
+    near_hits,
+    records_of,
+)
+from numpy.typing import NDArray
+
+DATA = Path(__file__).parents[1] / "docs" / "results" / "l2-policy-h200.npz"
+
+LISTED, OTHER_SM = 64, 1024  # lines of a list; what is added to the words of the other SM
+HOME_CYCLES = 620  # of a load that finds its line in the other partition, at most
+MAX_PARTIAL = 3  # lines of a set
+LOADS = {operation for operation in Operation if operation <= Operation.LOAD_OTHER_SECTOR}
+MIXES: dict[str, tuple[str, dict[Operation, float]]] = {
+    "hints": ("near far mixed", dict.fromkeys(list(Operation)[:4], 0.25)),
+    "sectors": ("near", {Operation.LOAD: 0.5, Operation.LOAD_OTHER_SECTOR: 0.5}),
+    "discards": ("near", {Operation.LOAD: 0.8, Operation.DISCARD: 0.2}),
+    "stores": (
+        "near",
+        {Operation.LOAD: 0.6, Operation.STORE_SECTOR: 0.2, Operation.REDUCTION: 0.1, Operation.ATOMIC: 0.1},
+    ),
+    "far_stores": ("far", {Operation.LOAD: 0.7, Operation.STORE_SECTOR: 0.3}),
+    "far_atomics": ("far", {Operation.LOAD: 0.7, Operation.REDUCTION: 0.15, Operation.ATOMIC: 0.15}),
+}
+"""Which lines sequences use, seen from SM 0, and how often each operation occurs in them."""
+STEP, SCATTERED_LINES, SCATTERED_WARM = 75, 393_216, 300_000  # of `scattered`; loads that are not compared
+WATCHED = (20_000_000, 200_000_000)  # nanoseconds
+STARTING = 600  # operations of the first sequence of a set that are not compared
+MAX_WRONG, MAX_OTHER_WRONG = 5e-4, 3e-3  # shares of loads; the second one of those after stores, and with records
+MIN_SCATTERED, MIN_GAIN = 0.98, 0.01  # share predicted; how much less without records
+MIN_COMMON = 0.9  # share of the sets that something else uses on one GPU, and on others
+
+
+@dataclass
+class Counts:
+    """Loads that are predicted wrongly, and all."""
+
+    wrong: int = 0
+    loads: int = 0
+
+    @property
+    def share(self) -> float:
+        """Of loads that are predicted wrongly."""
+        return self.wrong / max(self.loads, 1)
+
+    def add(self, other: "Counts") -> None:
+        """Add those of another sequence."""
+        self.wrong += other.wrong
+        self.loads += other.loads
+
+    def __str__(self) -> str:
+        return f"{self.wrong} of {self.loads} wrong"
+
+
+def found_in(cycles: Numbers, far: Flags) -> Numbers:
+    """Where loads found their lines, by their latencies; a line with a near home is never in the other partition."""
+    return np.where(cycles <= NEAR_CYCLES, NEAR, np.where(far & (cycles <= HOME_CYCLES), HOME, MEMORY))
+
+
+def sequences(data: Mapping[str, Numbers], name: str) -> Iterator[tuple[Flags, Numbers, Numbers, Numbers]]:
+    """Of each sequence: which operations are on far lines, operations, positions, and where loads found their lines."""
+    start, near = int(data["start"]), int(data["near"])
+    for lines, words, cycles in zip(*(data[f"{name}_{each}"] for each in ("lines", "words", "cycles")), strict=True):
+        operations, positions = np.divmod(words, LISTED)
+        far = (place(lines + start // LINE)[0] != near)[positions]
+        yield far, operations, positions, found_in(cycles, far)
+
+
+def count_wrong(sequence: tuple[Flags, Numbers, Numbers, Numbers], state: Partitions, levels: bool = True) -> Counts:
+    """Loads of a sequence that are predicted wrongly; without `levels`, only whether they hit in the near partition."""
+    far, operations, positions, found = sequence
+    counts = Counts()
+    for number, (operation, line) in enumerate(zip(operations.tolist(), positions.tolist(), strict=True)):
+        level = state.operate(Operation(operation), line, bool(far[number]))
+        if number >= STARTING and operation in LOADS:
+            counts.loads += 1
+            counts.wrong += int(level != found[number] if levels else (level == NEAR) != (found[number] == NEAR))
+    return counts
+
+
+def check_mixes(data: Mapping[str, Numbers]) -> bool:
+    """Print how many loads of the sequences of `MIXES` are predicted wrongly; whether as the page says."""
+    holds = []
+    for name in MIXES:
+        total, before, state = Counts(), b"", Partitions()
+        for lines, sequence in zip(data[f"{name}_lines"], sequences(data, name), strict=True):
+            if lines.tobytes() != before:
+                state, before = Partitions(), lines.tobytes()
+            total.add(count_wrong(sequence, state, levels=not name.startswith("far")))
+        print(f"loads of {name}: {total}")
+        holds.append(total.share <= (MAX_OTHER_WRONG if name == "stores" else MAX_WRONG))
+    return all(holds)
+
+
+def check_quotas(data: Mapping[str, Numbers]) -> bool:
+    """Print how many lines are protected with so much memory set aside; whether one for each `WAY_BYTES`.
+
+    One line more or less that is protected has to predict worse.
+    """
+    holds, shown = [], []
+    for size, sequence in zip(data["quota_bytes"].tolist(), sequences(data, "quota"), strict=True):
+        expected = QUOTA if size < 0 else max(size // WAY_BYTES, LEAST_QUOTA)
+        below, wrong, above = (
+            count_wrong(sequence, Partitions(quota)).wrong for quota in (expected - 1, expected, expected + 1)
+        )
+        aside = f"{size / (1 << 20):.2f} MiB" if size >= 0 else "none ever"
+        shown.append(f"{expected} with {aside} ({below}, {wrong}, {above})")
+        holds.append(wrong <= 1 < min(below, above))
+    print("protected lines of a set (loads mispredicted with one less, so many, one more):", "; ".join(shown))
+    return all(holds)
+
+
+def check_partial(data: Mapping[str, Numbers]) -> bool:
+    """Print how many of the lines that were last written in part are still incomplete; whether as the page says.
+
+    Each trial ends with the only load that follows stores.
+    """
+    ((_, operations, positions, found),) = sequences(data, "partial")
+    ends = np.flatnonzero((operations[1:] == Operation.LOAD) & (operations[:-1] == Operation.STORE_WORD)) + 1
+    incomplete: dict[int, list[bool]] = {}
+    for end in ends:
+        behind = (
+            end
+            - 1
+            - np.flatnonzero((operations[:end] == Operation.STORE_WORD) & (positions[:end] == positions[end]))[-1]
+        )
+        incomplete.setdefault(int(behind), []).append(bool(found[end] == MEMORY))
+    shares = {behind: float(np.mean(each)) for behind, each in sorted(incomplete.items())}
+    print("share of lines that are incomplete, by stores to other lines since:", shares)
+    return all((share > 0.5) == (behind < MAX_PARTIAL) for behind, share in shares.items())
+
+
+def check_sharing(data: Mapping[str, Numbers]) -> bool:
+    """Print how many loads of two SMs near different partitions are predicted wrongly; whether as the page says.
+
+    A load or store makes a copy near its SM. A store invalidates the copy near the other SM, an atomic operation all.
+    """
+    counts, others = Counts(), data["sharing_words"] // OTHER_SM
+    masked = {**data, "sharing_words": data["sharing_words"] % OTHER_SM}
+    for (far, operations, positions, found), other in zip(sequences(masked, "sharing"), others, strict=True):
+        copies: list[set[int]] = [set(), set()]
+        # the other SM is far from the lines that are near to SM 0
+        away = far ^ (other == 1)
+        for number, (operation, line) in enumerate(zip(operations.tolist(), positions.tolist(), strict=True)):
+            sm = int(other[number])
+            near = not away[number] or line in copies[sm]
+            if operation in LOADS:
+                if number >= STARTING:
+                    counts.loads += 1
+                    counts.wrong += int(near != (found[number] == NEAR))
+            else:
+                copies[1 - sm].discard(line)
+            if operation in ATOMICS:
+                copies[sm].discard(line)
+            else:
+                copies[sm].add(line)
+    print(f"loads of lines that SMs of both partitions use: {counts}")
+    return counts.share <= MAX_WRONG
+
+
+def check_records(data: Mapping[str, Numbers]) -> bool:
+    """Print how well loads of lines with one set of records are predicted; whether as the page says.
+
+    A group of lines has several sequences. In the last one, lines near to SM 0 evict the copy of the first line, too.
+    """
+    near, start, total, groups = int(data["near"]), int(data["start"]) // LINE, Counts(), dict[bytes, list[int]]()
+    for number, lines in enumerate(data["records_lines"]):
+        groups.setdefault(lines.tobytes(), []).append(number)
+    runs = list(sequences(data, "records"))
+    single = 0
+    for numbers in groups.values():
+        lines = data["records_lines"][numbers[0]] + start
+        far, positions, found = (np.concatenate([runs[number][part] for number in numbers]) for part in (0, 2, 3))
+        single += int(np.unique(records_of(lines[positions[far]])).size == 1)
+        guesses = [near_hits(lines, positions, near, unknown) for unknown in (0, 1)]
+        wrong = [int(np.sum((hits != (found == NEAR))[STARTING:])) for hits in guesses]
+        total.add(Counts(min(wrong), positions.size - STARTING))
+    print(f"loads of lines with one set of records: {total}; groups of lines with one set: {single} of {len(groups)}")
+    return total.share <= MAX_OTHER_WRONG and single == len(groups)
+
+
+def check_scattered(data: Mapping[str, Numbers]) -> bool:
+    """Print how many scattered loads are predicted (near or not), and without records; whether as the page says."""
+    outcomes = (data["scattered"][:, None] >> np.arange(0, 8, 2) & 3).ravel()
+    steps = np.arange(outcomes.size, dtype=np.uint64) + np.uint64(1 << 40)
+    order = (hash_numbers(steps) * np.uint64(SCATTERED_LINES) >> np.uint64(32)).astype(np.int64)
+    lines = np.arange(SCATTERED_LINES) * STEP + int(data["start"]) // LINE
+    shares = []
+    for with_records in (True, False):
+        hits = near_hits(lines, order, int(data["near"]), with_records=with_records)
+        shares.append(float(np.mean((hits == (outcomes == NEAR))[SCATTERED_WARM:])))
+    print(f"scattered loads predicted: {shares[0]:.2%}; without records: {shares[1]:.2%}")
+    return shares[0] >= MIN_SCATTERED and shares[0] - shares[1] >= MIN_GAIN
+
+
+def used_sets(data: Mapping[str, Numbers]) -> Flags:
+    """Sets that something else used in every one of the longer times of a GPU; shape (partitions, sets)."""
+    counts = data["watch"][-1]
+    return np.asarray(counts == counts.max())
+
+
+def check_watch(used: list[Flags]) -> bool:
+    """Print how many sets something else uses on each GPU; whether they are the same on all."""
+    common = np.logical_and.reduce(used)
+    print(
+        "sets that something else uses:",
+        ", ".join(str(each.sum()) for each in used),
+        f"of which on all GPUs {common.sum()}",
+    )
+    return all(common.sum() >= MIN_COMMON * each.sum() for each in used)
+
+
+def pack(files: list[Path]) -> None:
+    """Write `DATA` from what `l2_policy_probe.py` measured."""
+    arrays = {}
+    for number, path in enumerate(files):
+        with np.load(path, allow_pickle=False) as found:
+            arrays.update({f"{number}_{name}": found[name] for name in found})
+    with DATA.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+
+
+def check(data: Mapping[str, NDArray[np.integer[Any]]]) -> bool:
+    """Print what the recorded runs show; whether that is what the page says."""
+    holds, used = list[bool](), list[Flags]()
+    for gpu in sorted({name.partition("_")[0] for name in data}):
+        own = {name.partition("_")[2]: data[name].astype(np.int64) for name in data if name.startswith(f"{gpu}_")}
+        for name in own:
+            if name.endswith("_cycles"):
+                own[name] *= 4
+        print(f"GPU {gpu}: the allocation starts at {own['start'] >> 20} MiB")
+        checks = check_mixes, check_quotas, check_partial, check_sharing, check_records, check_scattered
+        holds += [each(own) for each in checks]
+        used.append(used_sets(own))
+    return all([*holds, check_watch(used)])
+
+
+if __name__ == "__main__":
+    sys.exit(recorded_map.main(__doc__, DATA, check, pack))

@@ -1,0 +1,215 @@
+"""How the L2 of an H200 replaces lines and keeps copies of them, as executable models; see `docs/l2.md`.
+
+`l2_policy.py` compares them with recorded runs. An address is divided into a number and more as in `l2_map.py`.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from l2_map import LINE, SLICES, WAYS, Flags, Numbers, near_sets, numbers_of, parity, place
+
+NEAR, HOME, MEMORY = 0, 1, 2  # where a load found its line
+MAX_DIRTY = 7  # lines of a set
+QUOTA, LEAST_QUOTA = 3, 1  # protected lines of a set if no memory was ever set aside, and if none is
+WAY_BYTES = (60 << 20) // WAYS  # of the size that the driver states
+RECORDS = 7  # lines whose copies a set of records holds
+RECORD_SETS = 512  # of a slice
+RECORD_INDEX = (
+    (0, 9, 10, 15, 16, 18, 19, 20),
+    (1, 9, 13, 15, 16, 17, 18, 19, 20),
+    (2, 11, 12, 13, 14, 20),
+    (3, 11, 13, 14, 18),
+    (4, 9, 11, 13, 17, 20),
+    (5, 9, 10, 13, 16, 18, 19, 20),
+    (6, 10, 13, 15, 18, 20),
+    (7, 10, 11, 12, 13, 17, 18, 19, 20),
+    (8, 9, 10, 11, 17),
+)
+"""Bits of the quotient whose XORs are the bits of the number of a set of records; see `RECORD_BIT_16`."""
+RECORD_BIT_16 = (0, 1, 3, 4, 5, 6, 7, 8)
+"""Bits of that number which bit 16 of the address inverts."""
+RECORD_LINES = 0b101  # lines whose numbers differ in these bits only share a record
+
+
+class Operation(IntEnum):
+    """As in `l2_policy.cu`. Each is on four bytes at the start of a line, unless the name says otherwise."""
+
+    LOAD = 0
+    LOAD_FIRST = 1
+    LOAD_LAST = 2
+    LOAD_UNCHANGED = 3
+    LOAD_OTHER_SECTOR = 4
+    STORE_SECTOR = 5
+    STORE_WORD = 6
+    REDUCTION = 7
+    ATOMIC = 8
+    DISCARD = 9
+
+
+class Priority(IntEnum):
+    """Of lines of a set: those with the least one are evicted first."""
+
+    FIRST = 0
+    NORMAL = 1
+    LAST = 2
+
+
+ATOMICS = {Operation.REDUCTION, Operation.ATOMIC}
+HINTS = {Operation.LOAD_FIRST: Priority.FIRST, Operation.LOAD_LAST: Priority.LAST}
+
+
+@dataclass
+class Line:
+    """A line in a set."""
+
+    priority: Priority = Priority.NORMAL
+    dirty: bool = False
+    sectors: int = 0  # bit mask of those that are present
+
+
+class Set:
+    """A set of one partition: its lines, the least recently used first.
+
+    At most `quota` lines are protected by evict-last, and at most `MAX_DIRTY` are dirty; one more, and the least
+    recently used of them no longer is. While the least recently used line of the set is dirty, it is being written
+    back, which takes until the second operation. A miss meanwhile evicts the next clean line.
+    """
+
+    def __init__(self, quota: int = QUOTA) -> None:
+        self.lines: dict[int, Line] = {}
+        self._quota = quota
+        self._oldest: int | None = None  # least recently used line after the last operation
+        self._age = 0  # operations since it became that
+
+    def access(self, number: int, priority: Priority = Priority.NORMAL, writes: bool = False, sector: int = 0) -> bool:
+        """Whether a sector of a line hits; then it is present."""
+        self._write_back()
+        line = self.lines.pop(number, None) or Line()
+        if len(self.lines) == WAYS:
+            self._evict()
+        hit = bool(line.sectors >> sector & 1)
+        line.sectors |= 1 << sector
+        if line.priority is not Priority.LAST:
+            line.priority = priority
+        line.dirty |= writes
+        self.lines[number] = line
+        protected = [each for each in self.lines.values() if each.priority is Priority.LAST]
+        if len(protected) > self._quota:
+            protected[0].priority = Priority.NORMAL
+        dirty = [each for each in self.lines.values() if each.dirty]
+        if len(dirty) > MAX_DIRTY:
+            dirty[0].dirty = False
+        self._follow()
+        return hit
+
+    def drop(self, number: int) -> None:
+        """Invalidate a line, if it is present."""
+        self._write_back()
+        self.lines.pop(number, None)
+        self._follow()
+
+    def _write_back(self) -> None:
+        if self._oldest is not None and self._age:
+            self.lines[self._oldest].dirty = False
+        self._age += 1
+
+    def _follow(self) -> None:
+        oldest = next(iter(self.lines), None)
+        if oldest != self._oldest:
+            self._oldest, self._age = oldest, 0
+
+    def _evict(self) -> None:
+        victims = sorted(self.lines, key=lambda number: self.lines[number].priority)
+        oldest = self.lines[victims[0]]
+        clean = (number for number in victims if not self.lines[number].dirty)
+        victim = next(clean, victims[0])
+        oldest.dirty = False
+        del self.lines[victim]
+
+
+class Partitions:
+    """One set of the partition near to an SM, and that of the home of lines which are far from it."""
+
+    def __init__(self, quota: int = QUOTA) -> None:
+        self._near, self._home = Set(quota), Set(quota)
+
+    def operate(self, operation: Operation, line: int, far: bool) -> int:
+        """Where the operation finds a line; of a store or discard: nothing of use."""
+        hint = HINTS.get(operation, Priority.NORMAL)
+        writes = operation >= Operation.STORE_SECTOR
+        sector = int(operation is Operation.LOAD_OTHER_SECTOR)
+        if operation is Operation.DISCARD:
+            self._near.drop(line)
+            self._home.drop(line)
+            return MEMORY
+        if not far:
+            return NEAR if self._near.access(line, hint, writes, sector) else MEMORY
+        if operation in ATOMICS:
+            self._near.drop(line)
+        else:
+            copy_hint = Priority.NORMAL if hint is Priority.LAST else hint
+            if self._near.access(line, copy_hint, False, sector) and not writes:
+                return NEAR
+        return HOME if self._home.access(line, hint, writes, sector) else MEMORY
+
+
+def records_of(lines: Numbers) -> Numbers:
+    """The set of records of each line of physical memory; sets of different slices have different numbers."""
+    quotient, number = np.divmod(numbers_of(lines), SLICES)
+    index = sum(parity(quotient, bits).astype(np.int64) << place for place, bits in enumerate(RECORD_INDEX))
+    index ^= (lines * LINE >> 16 & 1) * sum(1 << bit for bit in RECORD_BIT_16)
+    return (place(lines)[0] * SLICES + number) * RECORD_SETS + index
+
+
+class Records:
+    """One set of records: whose copies it holds, the first one first. An eighth makes the first two lose theirs."""
+
+    def __init__(self, unknown: int = 0) -> None:
+        """`unknown`: records of earlier kernels."""
+        self.held: list[int] = [-1] * unknown
+
+    def add(self, record: int) -> list[int]:
+        """Make a record, or renew it; which ones are lost."""
+        self.forget(record)
+        lost = self.held[:2] if len(self.held) == RECORDS else []
+        del self.held[: len(lost)]
+        self.held.append(record)
+        return lost
+
+    def forget(self, record: int) -> None:
+        """A copy was evicted."""
+        if record in self.held:
+            self.held.remove(record)
+
+
+def near_hits(lines: Numbers, order: Numbers, near: int, unknown: int = 0, with_records: bool = True) -> Flags:
+    """Which loads of lines of physical memory hit in the near partition; `unknown`: earlier records of each set."""
+    far, near_set, _ = (each.tolist() for each in near_sets(lines, near))
+    record_set, record = records_of(lines).tolist(), (lines & ~RECORD_LINES).tolist()
+    sets = {number: dict[int, None]() for number in near_set}
+    records = {number: Records(unknown) for number in record_set}
+    copies: dict[int, set[int]] = {number: set() for number in record}
+    hits = np.zeros(order.size, np.bool_)
+
+    def evict(line: int) -> None:
+        del sets[near_set[line]][line]
+        copies[record[line]].discard(line)
+        if not copies[record[line]]:
+            records[record_set[line]].forget(record[line])
+
+    for number, line in enumerate(order.tolist()):
+        present = sets[near_set[line]]
+        hits[number] = line in present
+        if hits[number]:
+            del present[line]
+        else:
+            if len(present) == WAYS:
+                evict(next(iter(present)))
+            if far[line] and with_records:
+                for lost in records[record_set[line]].add(record[line]):
+                    for copy in list(copies.get(lost, ())):
+                        evict(copy)
+                copies[record[line]].add(line)
+        present[line] = None
+    return hits
