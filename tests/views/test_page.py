@@ -265,7 +265,7 @@ def titles(frames):
 
 def test_the_drawing_states_no_position_that_was_not_measured(h200):
     frames = titles(frames_of(h200))
-    assert frames["Position not measured"] == ["L1 TLB", "L2 TLB", "L0 instruction cache"]
+    assert frames["Position not measured"] == ["L1 TLB", "L2 TLB", "Constant L1.5 + L1 code", "L0 instruction cache"]
     (code,) = (box for frame in frames_of(h200) for box in frame.boxes if box.element == "icache_l0")
     assert code.lines[-1] == f"miss + {shown(h200, 'icache_l0.miss_penalty')} per line"
     assert not any("TLB" in box for title, boxes in frames.items() for box in boxes if title.startswith("Each"))

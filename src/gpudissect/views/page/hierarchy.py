@@ -1,7 +1,7 @@
 """The memory hierarchy of a GPU as a drawing (SVG): a pure function of a result, in any width.
 
 One array is one box; boxes of an SM stand in its frame; between frames arrows show latency, their width bandwidth. What
-no experiment locates (TLBs, an instruction cache) stands in a strip of its own.
+no experiment locates (TLBs, instruction caches, the L1.5 of constants) stands in a strip of its own.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ MIN_STROKE, MAX_STROKE = 2, 14  # pixels of an arrow
 TWO_PARTITIONS = 1.5  # size of the L2 over that of a partition from which on it has two
 UNIFIED = 7.0  # compute capability from which on L1 and shared memory are one array
 _ARRAYS = ("l1", "readonly", "texture", "constant_l1", "constant_l15", "icache_l0", "icache_l1", "icache_l15")
+_MAY_BE_SHARED = frozenset(_ARRAYS[4:])  # by several SMs, as on an H200
 _TEXTS = BRIEF["box"]  # attributes in a box, in order, and how each is written
 _OF_EACH = ("capacity", "hit_latency")  # may differ between the views of one array
 _NOT_IN_BOX = {"l2": ("hit_latency", "near_latency", "far_latency", "segment_size"), "dram": ("hit_latency",)}
@@ -120,7 +121,7 @@ def frames_of(result: Result) -> list[Frame]:
     """An SM, the L2, memory, and what has no known position; a frame without boxes is left out."""
     values = _Values(result)
     groups = _groups(values)
-    code = [group for group in groups if all(each.startswith("icache") for each in group)]
+    code = [group for group in groups if _MAY_BE_SHARED.intersection(group)]
     sm = [_box(group, values) for group in groups if group not in code]
     if "shared" in values.elements:
         shared = _box(["shared"], values, "scratch")
