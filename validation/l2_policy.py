@@ -17,8 +17,9 @@ an `Operation`.
 """
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,14 @@ from l2_map import LINE, NEAR_CYCLES, Flags, Numbers, hash_numbers, place
 from l2_rules import (
     ATOMICS,
     HOME,
+    KEPT_RECORDS,
     LEAST_QUOTA,
+    MAX_DIRTY,
     MEMORY,
     NEAR,
     QUOTA,
+    RECORD_LINES,
+    RECORDS,
     WAY_BYTES,
     Operation,
     Partitions,
@@ -62,7 +67,8 @@ STEP, SCATTERED_LINES, SCATTERED_WARM = 75, 393_216, 300_000  # of `scattered`; 
 WATCHED = (20_000_000, 200_000_000)  # nanoseconds
 STARTING = 600  # operations of the first sequence of a set that are not compared
 MAX_WRONG, MAX_OTHER_WRONG = 5e-4, 3e-3  # shares of loads; the second one of those after stores, and with records
-MIN_SCATTERED, MIN_GAIN = 0.98, 0.01  # share predicted; how much less without records
+MAX_RECORDS_WRONG = {"records": MAX_WRONG, "families": 0.05, "rivals": 0.04}
+MIN_SCATTERED, MIN_GAIN = 0.985, 0.02  # share predicted; how much less without records
 MIN_COMMON = 0.9  # share of the sets that something else uses on one GPU, and on others
 
 
@@ -113,16 +119,26 @@ def count_wrong(sequence: tuple[Flags, Numbers, Numbers, Numbers], state: Partit
     return counts
 
 
+def count_mix(data: Mapping[str, Numbers], name: str, new: Callable[[], Partitions], levels: bool = True) -> Counts:
+    """Loads of all sequences of a mix that are predicted wrongly; those of the same lines follow each other."""
+    total, before, state = Counts(), b"", new()
+    for lines, sequence in zip(data[f"{name}_lines"], sequences(data, name), strict=True):
+        if lines.tobytes() != before:
+            state, before = new(), lines.tobytes()
+        total.add(count_wrong(sequence, state, levels))
+    return total
+
+
 def check_mixes(data: Mapping[str, Numbers]) -> bool:
-    """Print how many loads of the sequences of `MIXES` are predicted wrongly; whether as the page says."""
+    """Print how many loads of the sequences of `MIXES` are predicted wrongly; whether as the page says.
+
+    Of far lines that are written, where a load that misses near finds its line is predicted less well.
+    """
     holds = []
     for name in MIXES:
-        total, before, state = Counts(), b"", Partitions()
-        for lines, sequence in zip(data[f"{name}_lines"], sequences(data, name), strict=True):
-            if lines.tobytes() != before:
-                state, before = Partitions(), lines.tobytes()
-            total.add(count_wrong(sequence, state, levels=not name.startswith("far")))
-        print(f"loads of {name}: {total}")
+        total = count_mix(data, name, Partitions, levels=not name.startswith("far"))
+        print(f"loads of {name}: {total}", end="")
+        print(f"; {count_mix(data, name, Partitions)} with the home" if name.startswith("far") else "")
         holds.append(total.share <= (MAX_OTHER_WRONG if name == "stores" else MAX_WRONG))
     return all(holds)
 
@@ -145,24 +161,36 @@ def check_quotas(data: Mapping[str, Numbers]) -> bool:
     return all(holds)
 
 
+def check_dirty(data: Mapping[str, Numbers]) -> bool:
+    """Print how many loads among stores are mispredicted if so many lines of a set may be dirty; whether 7 is best."""
+    wrong = {}
+    for most in (MAX_DIRTY - 1, MAX_DIRTY, MAX_DIRTY + 1):
+        wrong[most] = count_mix(data, "stores", partial(Partitions, max_dirty=most)).wrong
+    print("loads of stores mispredicted, by the number of dirty lines that a set may have:", wrong)
+    return min(wrong, key=wrong.__getitem__) == MAX_DIRTY
+
+
 def check_partial(data: Mapping[str, Numbers]) -> bool:
     """Print how many of the lines that were last written in part are still incomplete; whether as the page says.
 
-    Each trial ends with the only load that follows stores.
+    Each trial ends with its only load of such a line, directly after the stores or a few hits later.
     """
-    ((_, operations, positions, found),) = sequences(data, "partial")
-    ends = np.flatnonzero((operations[1:] == Operation.LOAD) & (operations[:-1] == Operation.STORE_WORD)) + 1
-    incomplete: dict[int, list[bool]] = {}
-    for end in ends:
-        behind = (
-            end
-            - 1
-            - np.flatnonzero((operations[:end] == Operation.STORE_WORD) & (positions[:end] == positions[end]))[-1]
+    incomplete: dict[tuple[bool, int], list[bool]] = {}
+    for _, operations, positions, found in sequences(data, "partial"):
+        stored = np.flatnonzero(operations == Operation.STORE_WORD)
+        lines = np.unique(positions[stored])
+        for end in np.flatnonzero((operations == Operation.LOAD) & np.isin(positions, lines)):
+            before = stored[stored < end]
+            behind = before.size - 1 - int(np.flatnonzero(positions[before] == positions[end])[-1])
+            incomplete.setdefault((bool(before[-1] < end - 1), behind), []).append(bool(found[end] == MEMORY))
+    shares = {key: float(np.mean(each)) for key, each in incomplete.items()}
+    for paused in (False, True):
+        print("share of lines that are incomplete,", "some hits later" if paused else "directly after stores", end="; ")
+        print(
+            "by stores to other lines since:",
+            {behind: share for (after, behind), share in sorted(shares.items()) if after is paused},
         )
-        incomplete.setdefault(int(behind), []).append(bool(found[end] == MEMORY))
-    shares = {behind: float(np.mean(each)) for behind, each in sorted(incomplete.items())}
-    print("share of lines that are incomplete, by stores to other lines since:", shares)
-    return all((share > 0.5) == (behind < MAX_PARTIAL) for behind, share in shares.items())
+    return all((share > 0.5) == (behind < MAX_PARTIAL - paused) for (paused, behind), share in shares.items())
 
 
 def check_sharing(data: Mapping[str, Numbers]) -> bool:
@@ -196,22 +224,44 @@ def check_sharing(data: Mapping[str, Numbers]) -> bool:
 def check_records(data: Mapping[str, Numbers]) -> bool:
     """Print how well loads of lines with one set of records are predicted; whether as the page says.
 
-    A group of lines has several sequences. In the last one, lines near to SM 0 evict the copy of the first line, too.
+    A group of lines has several sequences. In the last ones of `records`, lines near to SM 0 evict the copy of the
+    first line, too. In `families`, records have all their lines.
     """
-    near, start, total, groups = int(data["near"]), int(data["start"]) // LINE, Counts(), dict[bytes, list[int]]()
-    for number, lines in enumerate(data["records_lines"]):
-        groups.setdefault(lines.tobytes(), []).append(number)
-    runs = list(sequences(data, "records"))
-    single = 0
-    for numbers in groups.values():
-        lines = data["records_lines"][numbers[0]] + start
-        far, positions, found = (np.concatenate([runs[number][part] for number in numbers]) for part in (0, 2, 3))
-        single += int(np.unique(records_of(lines[positions[far]])).size == 1)
-        guesses = [near_hits(lines, positions, near, unknown) for unknown in (0, 1)]
-        wrong = [int(np.sum((hits != (found == NEAR))[STARTING:])) for hits in guesses]
-        total.add(Counts(min(wrong), positions.size - STARTING))
-    print(f"loads of lines with one set of records: {total}; groups of lines with one set: {single} of {len(groups)}")
-    return total.share <= MAX_OTHER_WRONG and single == len(groups)
+    single, wrong, total = records_wrong(data, "records")
+    alone = np.array([far.all() for far, *_ in sequences(data, "records")])
+    related_single, related_wrong, related_total = records_wrong(data, "families")
+    counts = {
+        "records": Counts(int(wrong[alone].sum()), int(total[alone].sum())),
+        "rivals": Counts(int(wrong[~alone].sum()), int(total[~alone].sum())),
+        "families": Counts(int(related_wrong.sum()), int(related_total.sum())),
+    }
+    for name, count in counts.items():
+        print(f"loads of {name}: {count}")
+    kept = {each: int(records_wrong(data, "records", kept=each)[1][alone].sum()) for each in range(5, RECORDS + 1)}
+    print("loads of records mispredicted, by the records that a full set keeps:", kept)
+    shared = {each: int(records_wrong(data, "families", shared=each)[1].sum()) for each in (0, 1, 4, RECORD_LINES)}
+    print("loads of families mispredicted, by the bits in which lines of a record may differ:", shared)
+    holds = [count.share <= MAX_RECORDS_WRONG[name] for name, count in counts.items()]
+    best = min(kept, key=kept.__getitem__) == KEPT_RECORDS and min(shared, key=shared.__getitem__) == RECORD_LINES
+    return all(holds) and best and single and related_single
+
+
+def records_wrong(
+    data: Mapping[str, Numbers], name: str, *, kept: int = KEPT_RECORDS, shared: int = RECORD_LINES
+) -> tuple[bool, Numbers, Numbers]:
+    """Whether each group of lines has one set of records; of each sequence, mispredicted and all compared loads."""
+    near, start = int(data["near"]), int(data["start"]) // LINE
+    runs, numbers = list(sequences(data, name)), dict[bytes, list[int]]()
+    wrong, single = np.zeros(len(runs), np.int64), True
+    for number, lines in enumerate(data[f"{name}_lines"]):
+        numbers.setdefault(lines.tobytes(), []).append(number)
+    for group in numbers.values():
+        lines = data[f"{name}_lines"][group[0]] + start
+        far, _, positions, found = (np.array([runs[number][part] for number in group]) for part in range(4))
+        single &= np.unique(records_of(lines[positions[far]])).size == 1
+        hits = near_hits(lines, positions.ravel(), near, kept=kept, shared=shared).reshape(positions.shape)
+        wrong[group] = np.sum((hits != (found == NEAR))[:, STARTING:], axis=1)
+    return single, wrong, np.full(len(runs), data[f"{name}_words"].shape[1] - STARTING)
 
 
 def check_scattered(data: Mapping[str, Numbers]) -> bool:
@@ -220,10 +270,12 @@ def check_scattered(data: Mapping[str, Numbers]) -> bool:
     steps = np.arange(outcomes.size, dtype=np.uint64) + np.uint64(1 << 40)
     order = (hash_numbers(steps) * np.uint64(SCATTERED_LINES) >> np.uint64(32)).astype(np.int64)
     lines = np.arange(SCATTERED_LINES) * STEP + int(data["start"]) // LINE
+    again = np.isin(np.arange(order.size), np.unique(order, return_index=True)[1], invert=True)
+    again[:SCATTERED_WARM] = False
     shares = []
     for with_records in (True, False):
         hits = near_hits(lines, order, int(data["near"]), with_records=with_records)
-        shares.append(float(np.mean((hits == (outcomes == NEAR))[SCATTERED_WARM:])))
+        shares.append(float(np.mean((hits == (outcomes == NEAR))[again])))
     print(f"scattered loads predicted: {shares[0]:.2%}; without records: {shares[1]:.2%}")
     return shares[0] >= MIN_SCATTERED and shares[0] - shares[1] >= MIN_GAIN
 
@@ -264,7 +316,7 @@ def check(data: Mapping[str, NDArray[np.integer[Any]]]) -> bool:
             if name.endswith("_cycles"):
                 own[name] *= 4
         print(f"GPU {gpu}: the allocation starts at {own['start'] >> 20} MiB")
-        checks = check_mixes, check_quotas, check_partial, check_sharing, check_records, check_scattered
+        checks = check_mixes, check_quotas, check_dirty, check_partial, check_sharing, check_records, check_scattered
         holds += [each(own) for each in checks]
         used.append(used_sets(own))
     return all([*holds, check_watch(used)])

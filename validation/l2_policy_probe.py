@@ -25,14 +25,15 @@ NEAR_LINES = (256 << 20) // LINE  # from which lines of a set are chosen: at lea
 START_LINES = (96 << 20) // LINE
 SEQUENCE = 2048
 USED_LINES = (17, 20, 28, 40)
-SETS_OF_MIX = 2
+SETS_OF_MIX = {"stores": 6}  # of other mixes: 2
 SHARED_LINES, SHARING_SETS = 12, 2
-PARTIAL_STORES, REPEATS, FLUSH_LINES = 8, 4, 20
+PARTIAL_STORES, PARTIAL_SETS, FLUSH_LINES, PAUSES = 8, 4, 20, (0, 3)
 RECORD_GROUPS = 6
 RECORD_LINES_USED = (16, 12, 9, 8, 7, 6, 5)
-RIVALS = 20  # near lines that evict the copy of the first line of a group
-SHARES_WITH_RIVALS = [0.05] * 10 + [0.0] * 6 + [0.5 / RIVALS] * RIVALS
+RIVALS, RIVAL_SEQUENCES = 20, 3  # near lines that evict the copy of the first line of a group
+SHARES_WITH_RIVALS = [0.02] * 10 + [0.0] * 6 + [0.8 / RIVALS] * RIVALS
 """Of loads, for each line of a group and each rival."""
+FAMILIES, FAMILIES_USED = 9, (9, 8, 7, 6)  # records of which all lines are used
 CANDIDATES = 6_000_000  # random lines of the whole memory
 SCATTERED_LOADS = 640_000
 WATCH_ROUNDS = (40, 8)
@@ -185,20 +186,22 @@ class Experiments:
         """Sequences of operations in single sets."""
         for name, (kinds, mix) in MIXES.items():
             for kind in kinds.split():
-                for _ in range(SETS_OF_MIX):
+                for _ in range(SETS_OF_MIX.get(name, 2)):
                     lines = self._lines(kind, max(USED_LINES))
                     for used in USED_LINES:
                         self._operate(name, lines, self._words(mix, used))
 
     def partial(self) -> None:
-        """Trials: lines are evicted, some are written in part, and one of these is loaded."""
+        """Trials: lines are evicted, some are written in part, others hit, and one of the written ones is loaded."""
         flush = np.tile(np.arange(PARTIAL_STORES, PARTIAL_STORES + FLUSH_LINES), 2)
         trials = [
-            np.array([*flush, *(np.arange(stores) + LISTED * Operation.STORE_WORD), loaded])
+            np.array([*flush, *(np.arange(stores) + LISTED * Operation.STORE_WORD), *flush[-pause:][:pause], loaded])
             for stores in range(1, PARTIAL_STORES + 1)
             for loaded in range(stores)
+            for pause in PAUSES
         ]
-        self._operate("partial", self._lines("near", PARTIAL_STORES + FLUSH_LINES), np.concatenate(trials * REPEATS))
+        for _ in range(PARTIAL_SETS):
+            self._operate("partial", self._lines("near", PARTIAL_STORES + FLUSH_LINES), np.concatenate(trials))
 
     def sharing(self) -> None:
         """Two SMs near different partitions use the same lines."""
@@ -210,13 +213,22 @@ class Experiments:
                 self._keep("sharing", lines, words, self._probe.take_turns(lines, words))
 
     def records(self) -> None:
-        """Loads of far lines with one set of records, in the end also of lines that evict the copy of the first one."""
+        """Loads of far lines with one set of records; then of lines that evict the copy of the first one, too.
+
+        For `families`, each record has all its lines.
+        """
         for far in record_groups(self._probe, self._near):
             rivals = self._own[int(near_sets(far[:1] + self._probe.start // LINE, self._near)[1][0])]
             lines = np.concatenate([far, rivals[:RIVALS]])
             for used in RECORD_LINES_USED:
                 self._operate("records", lines, self._rng.integers(0, used, SEQUENCE))
-            self._operate("records", lines, self._rng.choice(lines.size, SEQUENCE, p=SHARES_WITH_RIVALS))
+            for _ in range(RIVAL_SEQUENCES):
+                self._operate("records", lines, self._rng.choice(lines.size, SEQUENCE, p=SHARES_WITH_RIVALS))
+            physical = far[:FAMILIES] + self._probe.start // LINE
+            family = np.unique(np.arange(RECORD_LINES + 1) & RECORD_LINES)
+            related = np.bitwise_xor.outer(physical, family).ravel() - self._probe.start // LINE
+            for used in FAMILIES_USED:
+                self._operate("families", related, self._rng.integers(0, used * family.size, SEQUENCE))
 
     def quotas(self) -> list[int]:
         """Sequences with more and more persisting memory set aside; bytes of it, -1 before any was."""
@@ -259,6 +271,7 @@ def measure(probe: Probe) -> dict[str, NDArray[Any]]:
     experiments = Experiments(probe)
     for run in (experiments.mixes, experiments.partial, experiments.sharing, experiments.records):
         run()
+    probe.watch(int(probe.near[0]), WATCHED[0], 1)  # evicts all copies, so that no record is left
     scattered = probe.load_scattered()
     times = zip(WATCHED, WATCH_ROUNDS, strict=True)
     watched = [[probe.watch(partition, time, rounds) for partition in (0, 1)] for time, rounds in times]

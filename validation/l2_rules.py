@@ -3,6 +3,7 @@
 `l2_policy.py` compares them with recorded runs. An address is divided into a number and more as in `l2_map.py`.
 """
 
+from collections import deque
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -14,6 +15,7 @@ MAX_DIRTY = 7  # lines of a set
 QUOTA, LEAST_QUOTA = 3, 1  # protected lines of a set if no memory was ever set aside, and if none is
 WAY_BYTES = (60 << 20) // WAYS  # of the size that the driver states
 RECORDS = 7  # lines whose copies a set of records holds
+KEPT_RECORDS = 6  # after a load that found the set full
 RECORD_SETS = 512  # of a slice
 RECORD_INDEX = (
     (0, 9, 10, 15, 16, 18, 19, 20),
@@ -29,6 +31,7 @@ RECORD_INDEX = (
 """Bits of the quotient whose XORs are the bits of the number of a set of records; see `RECORD_BIT_16`."""
 RECORD_BIT_16 = (0, 1, 3, 4, 5, 6, 7, 8)
 """Bits of that number which bit 16 of the address inverts."""
+NOTICE = 3  # loads after which the record of an evicted copy is free, about
 RECORD_LINES = 0b101  # lines whose numbers differ in these bits only share a record
 
 
@@ -71,14 +74,14 @@ class Line:
 class Set:
     """A set of one partition: its lines, the least recently used first.
 
-    At most `quota` lines are protected by evict-last, and at most `MAX_DIRTY` are dirty; one more, and the least
+    At most `quota` lines are protected by evict-last, and at most `max_dirty` are dirty; one more, and the least
     recently used of them no longer is. While the least recently used line of the set is dirty, it is being written
     back, which takes until the second operation. A miss meanwhile evicts the next clean line.
     """
 
-    def __init__(self, quota: int = QUOTA) -> None:
+    def __init__(self, quota: int = QUOTA, max_dirty: int = MAX_DIRTY) -> None:
         self.lines: dict[int, Line] = {}
-        self._quota = quota
+        self._quota, self._max_dirty = quota, max_dirty
         self._oldest: int | None = None  # least recently used line after the last operation
         self._age = 0  # operations since it became that
 
@@ -98,7 +101,7 @@ class Set:
         if len(protected) > self._quota:
             protected[0].priority = Priority.NORMAL
         dirty = [each for each in self.lines.values() if each.dirty]
-        if len(dirty) > MAX_DIRTY:
+        if len(dirty) > self._max_dirty:
             dirty[0].dirty = False
         self._follow()
         return hit
@@ -131,8 +134,8 @@ class Set:
 class Partitions:
     """One set of the partition near to an SM, and that of the home of lines which are far from it."""
 
-    def __init__(self, quota: int = QUOTA) -> None:
-        self._near, self._home = Set(quota), Set(quota)
+    def __init__(self, quota: int = QUOTA, max_dirty: int = MAX_DIRTY) -> None:
+        self._near, self._home = Set(quota, max_dirty), Set(quota, max_dirty)
 
     def operate(self, operation: Operation, line: int, far: bool) -> int:
         """Where the operation finds a line; of a store or discard: nothing of use."""
@@ -147,6 +150,8 @@ class Partitions:
             return NEAR if self._near.access(line, hint, writes, sector) else MEMORY
         if operation in ATOMICS:
             self._near.drop(line)
+            if line not in self._home.lines:  # it is not kept there
+                return MEMORY
         else:
             copy_hint = Priority.NORMAL if hint is Priority.LAST else hint
             if self._near.access(line, copy_hint, False, sector) and not writes:
@@ -163,52 +168,72 @@ def records_of(lines: Numbers) -> Numbers:
 
 
 class Records:
-    """One set of records: whose copies it holds, the first one first. An eighth makes the first two lose theirs."""
+    """One set of records: whose copies it holds, the one for which a load came last from the other side at the end.
 
-    def __init__(self, unknown: int = 0) -> None:
-        """`unknown`: records of earlier kernels."""
-        self.held: list[int] = [-1] * unknown
+    If a load comes while the set is full, the first ones lose their copies until `kept` are left.
+    """
+
+    def __init__(self, kept: int = KEPT_RECORDS) -> None:
+        self.held: list[int] = []
+        self._kept = kept
 
     def add(self, record: int) -> list[int]:
-        """Make a record, or renew it; which ones are lost."""
+        """Make or renew a record; which ones are lost."""
+        is_full = len(self.held) == RECORDS
         self.forget(record)
-        lost = self.held[:2] if len(self.held) == RECORDS else []
-        del self.held[: len(lost)]
         self.held.append(record)
+        lost = self.held[: -self._kept] if is_full else []
+        del self.held[: len(lost)]
         return lost
 
     def forget(self, record: int) -> None:
-        """A copy was evicted."""
+        """Free a record, if it is held."""
         if record in self.held:
             self.held.remove(record)
 
 
-def near_hits(lines: Numbers, order: Numbers, near: int, unknown: int = 0, with_records: bool = True) -> Flags:
-    """Which loads of lines of physical memory hit in the near partition; `unknown`: earlier records of each set."""
+def near_hits(
+    lines: Numbers,
+    order: Numbers,
+    near: int,
+    *,
+    with_records: bool = True,
+    kept: int = KEPT_RECORDS,
+    shared: int = RECORD_LINES,
+) -> Flags:
+    """Which loads of lines of physical memory hit in the near partition, from empty caches.
+
+    `kept`: see `Records`; `shared`: lines whose numbers differ in these bits only share a record.
+    """
     far, near_set, _ = (each.tolist() for each in near_sets(lines, near))
-    record_set, record = records_of(lines).tolist(), (lines & ~RECORD_LINES).tolist()
+    record_set, record = records_of(lines).tolist(), (lines & ~shared).tolist()
     sets = {number: dict[int, None]() for number in near_set}
-    records = {number: Records(unknown) for number in record_set}
+    records = {number: Records(kept) for number in record_set}
     copies: dict[int, set[int]] = {number: set() for number in record}
+    notices = deque[tuple[int, int]]()  # when a copy was evicted, and its line
     hits = np.zeros(order.size, np.bool_)
 
     def evict(line: int) -> None:
         del sets[near_set[line]][line]
         copies[record[line]].discard(line)
-        if not copies[record[line]]:
-            records[record_set[line]].forget(record[line])
 
     for number, line in enumerate(order.tolist()):
+        while notices and notices[0][0] + NOTICE <= number:
+            evicted = notices.popleft()[1]
+            if not copies[record[evicted]]:
+                records[record_set[evicted]].forget(record[evicted])
         present = sets[near_set[line]]
         hits[number] = line in present
         if hits[number]:
             del present[line]
         else:
             if len(present) == WAYS:
-                evict(next(iter(present)))
+                oldest = next(iter(present))
+                evict(oldest)
+                notices.append((number, oldest))
             if far[line] and with_records:
                 for lost in records[record_set[line]].add(record[line]):
-                    for copy in list(copies.get(lost, ())):
+                    for copy in list(copies[lost]):
                         evict(copy)
                 copies[record[line]].add(line)
         present[line] = None

@@ -9,6 +9,7 @@ from l2_rules import (
     MAX_DIRTY,
     MEMORY,
     NEAR,
+    NOTICE,
     RECORD_LINES,
     RECORDS,
     WAYS,
@@ -80,9 +81,10 @@ def test_an_atomic_operation_removes_the_copy_and_a_store_keeps_it():
     assert (found[0], found[1], found[3], found[5]) == (MEMORY, NEAR, NEAR, HOME)
 
 
-def test_an_eighth_record_makes_the_first_two_lose_theirs():
+def test_a_load_that_finds_a_full_set_of_records_leaves_six():
     records = Records()
     assert [records.add(line) for line in range(RECORDS + 2)] == [[]] * RECORDS + [[0, 1], []]
+    assert records.add(2) == [3]  # of the full set 2 to 8, with 2 renewed
 
 
 def test_a_copy_that_the_near_partition_evicts_frees_its_record():
@@ -96,7 +98,7 @@ def test_a_copy_that_the_near_partition_evicts_frees_its_record():
     assert known.size == RECORDS + 1 + WAYS
     assert np.unique(near_set[members]).size == members.size
     first, last, others = np.arange(RECORDS), RECORDS, np.arange(RECORDS + 1, known.size)
-    evicted = near_hits(known, np.array([*first, *others, last, 1]), 0)
+    evicted = near_hits(known, np.array([*first, *others, *others[-NOTICE:], last, 1]), 0)
     kept = near_hits(known, np.array([*first, last, 1]), 0)
     assert (evicted[-1], kept[-1]) == (True, False)
 
@@ -113,14 +115,20 @@ def test_the_analysis_tells_other_quotas_apart(quota, agrees):
     assert (counts.wrong == 0) is agrees
 
 
-def test_partial_stores_are_counted_from_the_last_one():
-    words = [*(np.arange(5) + l2_policy.LISTED * Operation.STORE_WORD), 1]
-    data = {
+def partial_stores(*, paused, last):
+    """Five words stored in part, hits if `paused`, and a load of each of them in trials of their own."""
+    trials = [[*(np.arange(5) + l2_policy.LISTED * Operation.STORE_WORD), *([8] * paused), line] for line in range(5)]
+    times = [[0] * (5 + paused) + [700 if line >= 5 - last else 300] for line in range(5)]
+    return {
         "start": np.array(0),
         "near": np.array(0),
         "partial_lines": np.arange(l2_policy.LISTED)[None],
-        "partial_words": np.array(words * 2)[None],
-        "partial_cycles": np.array([0, 0, 0, 0, 0, 300] * 2)[None],
+        "partial_words": np.concatenate(trials)[None],
+        "partial_cycles": np.concatenate(times)[None],
     }
-    assert l2_policy.check_partial(data)
-    assert not l2_policy.check_partial({**data, "partial_cycles": np.array([0, 0, 0, 0, 0, 700] * 2)[None]})
+
+
+@pytest.mark.parametrize(("paused", "incomplete"), [(False, 3), (True, 2)])
+def test_as_many_lines_are_incomplete_as_stated(paused, incomplete):
+    found = {last: l2_policy.check_partial(partial_stores(paused=paused, last=last)) for last in range(1, 5)}
+    assert [last for last, agrees in found.items() if agrees] == [incomplete]
