@@ -18,8 +18,9 @@ from gpudissect.device import child, kinds, process
 from gpudissect.device.child import start_child
 from gpudissect.device.process import DeviceProcess, serve
 from gpudissect.device.queue import Deferred, traces_of
+from gpudissect.device.simulated import throughput
 from gpudissect.errors import DeviceError, UnsupportedWorkload
-from gpudissect.workload import Chase, Sequential, Shuffled, Timing
+from gpudissect.workload import Chase, Instruction, Mix, Sequential, Shuffled, Step, Timing
 
 SPEC = "sim:gtx980"
 GLOBAL, GLOBAL_L2 = workload.Path.GLOBAL, workload.Path.GLOBAL_L2
@@ -46,6 +47,25 @@ def test_traces_and_info_are_those_of_the_device(device):
     with kinds.open_device(SPEC) as here:
         assert device.info == here.info
         assert same(device.run(CHASES), here.run(CHASES))
+
+
+def test_a_batch_of_repeated_mixes_keeps_its_order(device):
+    mix = Mix(body=(Step(Instruction.FADD),), warps=1, block_size=32, iterations=4)
+    mixes = [replace(mix, iterations=4 * n, repetition=k) for k in range(3) for n in (1, 2)]
+    batch = [each for pair in zip(mixes, CHASES, strict=False) for each in pair]
+    with kinds.open_device(SPEC) as here:
+        ours, theirs = ([trace.begin.tolist() for trace in each.run(batch)[::2]] for each in (device, here))
+    assert ours == theirs
+
+
+def test_a_simulated_gpu_runs_repetitions_of_a_mix_once(monkeypatch):
+    runs, run_long = [], throughput.run_long
+    monkeypatch.setattr(throughput, "run_long", lambda *given: runs.append(given) or run_long(*given))
+    mix = Mix(body=(Step(Instruction.FADD),), warps=1, block_size=32, iterations=4)
+    with kinds.open_device(SPEC) as here:
+        traces = here.run([replace(mix, repetition=number) for number in range(3)])
+    assert len(runs) == 1
+    assert len({trace.begin.tobytes() for trace in traces}) == 3
 
 
 def test_each_batch_gets_its_own_traces_or_error(device):

@@ -25,7 +25,7 @@ from gpudissect.device.queue import Answer, Batch, BatchQueue, answer_of, do_not
 from gpudissect.device_info import DeviceInfo
 from gpudissect.errors import DeviceError, GpudissectError
 from gpudissect.trace import Trace
-from gpudissect.workload import Workload
+from gpudissect.workload import Access, Mix, Workload
 from gpudissect.workload.digest import digest
 
 T = TypeVar("T")
@@ -75,10 +75,14 @@ class _Channel:
 
 @dataclass(frozen=True)
 class _InFlight:
-    """A batch, its priority, and the answers to its shares by their numbers, in order; None until they arrive."""
+    """A batch, its priority, and for its shares by their numbers: the positions of their workloads, and their answers.
+
+    An answer is None until it arrives.
+    """
 
     batch: Batch
     priority: int
+    parts: dict[int, list[int]]
     answers: dict[int, Answer | None]
 
     @property
@@ -145,13 +149,13 @@ class DeviceProcess(Device, BatchQueue):
         for workload in batch:  # pickled with the workload: this process has more time than the others
             digest(workload)
         channels = len(self._channels)
-        count = max(1, min(channels, len(batch)))
-        parts = {next(self._numbers): batch[part::count] for part in range(count)}
+        parts = {next(self._numbers): part for part in _parts(batch, channels)}
         messages = {
-            share: pickle.dumps((share, part, priority), pickle.HIGHEST_PROTOCOL) for share, part in parts.items()
+            share: pickle.dumps((share, [batch[n] for n in part], priority), pickle.HIGHEST_PROTOCOL)
+            for share, part in parts.items()
         }
         number = next(self._numbers)
-        self._in_flight[number] = _InFlight(batch, priority, dict.fromkeys(parts))
+        self._in_flight[number] = _InFlight(batch, priority, parts, dict.fromkeys(parts))
         loads = Counter(range(channels))
         for each in self._shares.values():
             if each.priority >= priority:  # this one may overtake others
@@ -180,7 +184,7 @@ class DeviceProcess(Device, BatchQueue):
         number = min(answered, key=lambda each: self._in_flight[each].collect_order)
         flight = self._in_flight.pop(number)
         answers = [answer for answer in flight.answers.values() if answer is not None]
-        return number, answer_of(partial(_joined, answers), flight.batch)
+        return number, answer_of(partial(_joined, [*flight.parts.values()], answers), flight.batch)
 
     def _answered(self) -> list[int]:
         return [number for number, flight in self._in_flight.items() if None not in flight.answers.values()]
@@ -217,11 +221,27 @@ class DeviceProcess(Device, BatchQueue):
         return pickle.loads(message)
 
 
-def _joined(answers: Sequence[Answer], batch: Batch) -> list[Trace]:
+def _parts(batch: Batch, count: int) -> list[list[int]]:
+    """Positions of the workloads in at most `count` shares.
+
+    Repetitions of a mix with resident operands are in one: a simulated GPU runs it once.
+    """
+    groups: dict[object, int] = {}
+    parts: list[list[int]] = [[] for _ in range(count)]
+    for position, workload in enumerate(batch):
+        group: object = position
+        if isinstance(workload, Mix) and workload.access is Access.RESIDENT:
+            group = workload.without_repetition
+        parts[groups.setdefault(group, len(groups)) % count].append(position)
+    return [part for part in parts if part] or [[]]
+
+
+def _joined(parts: Sequence[Sequence[int]], answers: Sequence[Answer], batch: Batch) -> list[Trace]:
     """The traces of a batch from those of its shares. Raises the first exception."""
     traces: list[Trace] = [None] * len(batch)  # type: ignore[list-item]
-    for part, answer in enumerate(answers):
-        traces[part :: len(answers)] = traces_of(answer)
+    for part, answer in zip(parts, answers, strict=True):
+        for position, trace in zip(part, traces_of(answer), strict=True):
+            traces[position] = trace
     return [trace.completed(workload) for workload, trace in zip(batch, traces, strict=True)]
 
 

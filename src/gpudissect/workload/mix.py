@@ -1,7 +1,7 @@
 """`Mix`: many warps that run instructions repeatedly, at a set occupancy (VV16 ch 5)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gpudissect.errors import WorkloadError
@@ -206,6 +206,11 @@ class Mix:
             yield "source registers are chosen for multiply-adds alone (ffma)"
         if self.source_registers and (len(self.source_registers) != 3 or not 0 <= min(self.source_registers) < 255):
             yield f"a multiply-add reads three registers, got {list(self.source_registers)}"
+
+    @property
+    def without_repetition(self) -> "Mix":
+        """The same mix for all repetitions."""
+        return replace(self, repetition=0) if self.repetition else self
 
     def min_footprint(self, sms: int) -> int:
         """Bytes that chains on so many SMs need to have disjoint operands; 0 for resident ones.

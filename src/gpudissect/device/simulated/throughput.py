@@ -104,7 +104,8 @@ class SimulatedSms:
         sms = processor.sms if mix.sms is None else mix.sms
         per_block = mix.block_size // WARP_SIZE
         blocks = mix.waves * mix.warps // per_block
-        run = self._repeated.get(mix) or self._run_mix(mix, per_block, blocks, seed)
+        kind = mix.without_repetition
+        run = self._repeated.get(kind) or self._run_mix(kind, per_block, blocks, seed)
         rng = np.random.default_rng([seed, self.noise.seed])
         durations = self.noise.disturb(np.tile(run.end - run.begin, (sms, 1)).astype(np.float64), rng)
         begins = rng.integers(0, MAX_CLOCK_OFFSET, size=(sms, 1)) + run.begin
