@@ -48,7 +48,7 @@ class Gpu:
         return bytes(Linker(compiled, options=LinkerOptions(arch=arch)).link("cubin").code)
 
     def function(self, cubin: bytes, name: bytes, shared: int = 0) -> Any:
-        """A kernel, loaded from a cubin of its own; `shared`: bytes of dynamic shared memory that it may use."""
+        """Load a cubin as a new module; return a kernel with up to `shared` bytes of dynamic shared memory."""
         function = call(driver.cuModuleGetFunction, call(driver.cuModuleLoadData, cubin), name)
         if shared:
             attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -56,7 +56,7 @@ class Gpu:
         return function
 
     def allocate(self, size: int) -> int:
-        """The address of so many bytes."""
+        """Allocate so many bytes; their address."""
         return int(call(driver.cuMemAlloc, size))
 
     def upload(self, address: int, values: NDArray[Any]) -> None:

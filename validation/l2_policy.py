@@ -48,7 +48,7 @@ from numpy.typing import NDArray
 DATA = Path(__file__).parents[1] / "docs" / "results" / "l2-policy-h200.npz"
 
 LISTED, OTHER_SM = 64, 1024  # lines of a list; what is added to the words of the other SM
-HOME_CYCLES = 620  # of a load that finds its line in the other partition, at most
+HOME_CYCLES = 620  # of a load that the other partition serves, at most; it takes longer here than in `l2_map.cu`
 MAX_PARTIAL = 3  # lines of a set
 LOADS = {operation for operation in Operation if operation <= Operation.LOAD_OTHER_SECTOR}
 MIXES: dict[str, tuple[str, dict[Operation, float]]] = {
@@ -65,7 +65,7 @@ MIXES: dict[str, tuple[str, dict[Operation, float]]] = {
 """Which lines sequences use, seen from SM 0, and how often each operation occurs in them."""
 STEP, SCATTERED_LINES, SCATTERED_WARM = 75, 393_216, 300_000  # of `scattered`; loads that are not compared
 WATCHED = (20_000_000, 200_000_000)  # nanoseconds
-STARTING = 600  # operations of the first sequence of a set that are not compared
+STARTING = 600  # operations of each sequence that are not compared: earlier kernels decide what hits
 MAX_WRONG, MAX_OTHER_WRONG = 5e-4, 3e-3  # shares of loads; the second one of those after stores, and with records
 MAX_RECORDS_WRONG = {"records": MAX_WRONG, "families": 0.05, "rivals": 0.04}
 MIN_SCATTERED, MIN_GAIN = 0.985, 0.02  # share predicted; how much less without records
@@ -94,7 +94,7 @@ class Counts:
 
 
 def found_in(cycles: Numbers, far: Flags) -> Numbers:
-    """Where loads found their lines, by their latencies; a line with a near home is never in the other partition."""
+    """Where loads found their lines, by their latencies; the other partition never serves a load of a near line."""
     return np.where(cycles <= NEAR_CYCLES, NEAR, np.where(far & (cycles <= HOME_CYCLES), HOME, MEMORY))
 
 

@@ -14,7 +14,7 @@ NEAR, HOME, MEMORY = 0, 1, 2  # where a load found its line
 MAX_DIRTY = 7  # lines of a set
 QUOTA, LEAST_QUOTA = 3, 1  # protected lines of a set if no memory was ever set aside, and if none is
 WAY_BYTES = (60 << 20) // WAYS  # of the size that the driver states
-RECORDS = 7  # lines whose copies a set of records holds
+RECORDS = 7  # of a set
 KEPT_RECORDS = 6  # after a load that found the set full
 RECORD_SETS = 512  # of a slice
 RECORD_INDEX = (
@@ -31,12 +31,15 @@ RECORD_INDEX = (
 """Bits of the quotient whose XORs are the bits of the number of a set of records; see `RECORD_BIT_16`."""
 RECORD_BIT_16 = (0, 1, 3, 4, 5, 6, 7, 8)
 """Bits of that number which bit 16 of the address inverts."""
-NOTICE = 3  # loads after which the record of an evicted copy is free, about
+NOTICE = 3  # loads after which a record is free if its last copy was evicted, about
 RECORD_LINES = 0b101  # lines whose numbers differ in these bits only share a record
 
 
 class Operation(IntEnum):
-    """As in `l2_policy.cu`. Each is on four bytes at the start of a line, unless the name says otherwise."""
+    """As in `l2_policy.cu`. Each is on four bytes at the start of a line, unless the name says otherwise.
+
+    `DISCARD` is of the whole line.
+    """
 
     LOAD = 0
     LOAD_FIRST = 1
@@ -75,8 +78,8 @@ class Set:
     """A set of one partition: its lines, the least recently used first.
 
     At most `quota` lines are protected by evict-last, and at most `max_dirty` are dirty; one more, and the least
-    recently used of them no longer is. While the least recently used line of the set is dirty, it is being written
-    back, which takes until the second operation. A miss meanwhile evicts the next clean line.
+    recently used of them no longer is. A dirty line that becomes the least recently used of its set is written back
+    before the second following operation. If the first one misses, it evicts the next clean line.
     """
 
     def __init__(self, quota: int = QUOTA, max_dirty: int = MAX_DIRTY) -> None:
@@ -86,7 +89,7 @@ class Set:
         self._age = 0  # operations since it became that
 
     def access(self, number: int, priority: Priority = Priority.NORMAL, writes: bool = False, sector: int = 0) -> bool:
-        """Whether a sector of a line hits; then it is present."""
+        """Access a sector and make it present; return whether it hit."""
         self._write_back()
         line = self.lines.pop(number, None) or Line()
         if len(self.lines) == WAYS:
@@ -138,7 +141,7 @@ class Partitions:
         self._near, self._home = Set(quota, max_dirty), Set(quota, max_dirty)
 
     def operate(self, operation: Operation, line: int, far: bool) -> int:
-        """Where the operation finds a line; of a store or discard: nothing of use."""
+        """Where the operation finds a line; meaningless for stores and discards."""
         hint = HINTS.get(operation, Priority.NORMAL)
         writes = operation >= Operation.STORE_SECTOR
         sector = int(operation is Operation.LOAD_OTHER_SECTOR)
@@ -152,7 +155,7 @@ class Partitions:
             self._near.drop(line)
             if line not in self._home.lines:  # it is not kept there
                 return MEMORY
-        else:
+        elif operation is not Operation.STORE_WORD or line in self._near.lines:  # which creates no copy
             copy_hint = Priority.NORMAL if hint is Priority.LAST else hint
             if self._near.access(line, copy_hint, False, sector) and not writes:
                 return NEAR

@@ -222,9 +222,9 @@ class DeviceProcess(Device, BatchQueue):
 
 
 def _parts(batch: Batch, count: int) -> list[list[int]]:
-    """Positions of the workloads in at most `count` shares.
+    """Split the positions of the workloads into at most `count` shares.
 
-    Repetitions of a mix with resident operands are in one: a simulated GPU runs it once.
+    Repetitions of a mix with resident operands share one, so that a simulated GPU runs the mix once.
     """
     groups: dict[object, int] = {}
     parts: list[list[int]] = [[] for _ in range(count)]
