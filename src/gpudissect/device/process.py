@@ -226,6 +226,8 @@ def _parts(batch: Batch, count: int) -> list[list[int]]:
 
     Repetitions of a mix with resident operands share one, so that a simulated GPU runs the mix once.
     """
+    if count == 1:
+        return [[*range(len(batch))]]
     groups: dict[object, int] = {}
     parts: list[list[int]] = [[] for _ in range(count)]
     for position, workload in enumerate(batch):
