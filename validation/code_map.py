@@ -253,17 +253,15 @@ def pack(files: list[Path]) -> None:
             for name in data:
                 small = data[name].astype(np.uint16) if data[name].max() < 1 << 16 else data[name]
                 arrays[f"{gpu}_{name}"] = small
-    with DATA.open("wb") as file:
-        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes them for its own options
+    recorded_map.save(DATA, arrays)
 
 
 def check(data: Mapping[str, NDArray[np.integer[Any]]]) -> bool:
     """Print what the recorded runs show; return whether the claims hold."""
     holds, totals = list[bool](), {name: np.zeros(4, np.int64) for name in ("second", "third")}
     checks = (check_first, check_laps, check_rivals, check_fetching, check_sharing)
-    for gpu in sorted({name.partition("_")[0] for name in data}):
+    for gpu, of in recorded_map.by_gpu(data).items():
         print(f"GPU {gpu}")
-        of = {name.partition("_")[2]: data[name].astype(np.int64) for name in data if name.startswith(f"{gpu}_")}
         holds += [check_sets(of, totals), *(each(of) for each in checks)]
     for name, numbers in totals.items():
         print(f"{name}: wrong and all predictions, then those where the probe is: {numbers.tolist()}")

@@ -4,11 +4,10 @@ Takes about seven seconds. Each line begins with the return that its function en
 runs.
 """
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import gpu_probe
 import numpy as np
 from code_map import DISTANCES, LAUNCH_VISITS, SECOND_MISS, SECOND_WAYS, THIRD_MISS, THIRD_WAYS, UNIT_LINES
 from gpu_probe import U32, U64, Gpu
@@ -186,12 +185,5 @@ def sharing(probe: Probe) -> list[tuple[int, int, int, int]]:
     return rows
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Write the runs to a file."""
-    found = measure(Probe(int(arguments[1]) if len(arguments) > 1 else 1))
-    with Path(arguments[0]).open("wb") as file:
-        np.savez_compressed(file, **found)  # type: ignore[arg-type]  # numpy's stub takes them for its own options
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    gpu_probe.main(lambda seed: measure(Probe(seed)))

@@ -1,11 +1,13 @@
 """What the probes written in Python share: GPU 0, used through the driver."""
 
 import ctypes
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import recorded_map
 from cuda.bindings import driver
 from cuda.core import Device, Linker, LinkerOptions, Program, ProgramOptions
 from numpy.typing import NDArray
@@ -75,3 +77,9 @@ class Gpu:
         values, kinds = zip(*arguments, strict=True)
         blocks, threads = shape
         call(driver.cuLaunchKernel, function, blocks, 1, 1, threads, 1, 1, shared, 0, (values, kinds), 0)
+
+
+def main(measure: Callable[[int], dict[str, NDArray[Any]]]) -> None:
+    """The command line of a probe, ``FILE [SEED]``: write what it measures with the seed to the file."""
+    path, seed = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    recorded_map.save(Path(path), measure(seed))

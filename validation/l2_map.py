@@ -315,8 +315,7 @@ def pack(folders: list[Path]) -> None:
             arrays[f"{number}_cycles"] = np.minimum(cycles // 4, 255).astype(np.uint8)
             arrays[f"{number}_random"] = np.fromfile(folder / "random.u32", np.uint8)
             arrays[f"{number}_copies"] = np.loadtxt(folder / "copies.csv", np.int64, delimiter=",", skiprows=1)
-    with DATA.open("wb") as file:
-        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes them for its own options
+    recorded_map.save(DATA, arrays)
 
 
 def check(data: Mapping[str, NDArray[np.integer[Any]]]) -> bool:

@@ -227,41 +227,51 @@ def check_records(data: Mapping[str, Numbers]) -> bool:
     A group of lines has several sequences. In the last ones of `records`, lines near to SM 0 evict the copy of the
     first line, too. In `families`, records have all their lines.
     """
-    single, wrong, total = records_wrong(data, "records")
     alone = np.array([far.all() for far, *_ in sequences(data, "records")])
-    related_single, related_wrong, related_total = records_wrong(data, "families")
-    counts = {
-        "records": Counts(int(wrong[alone].sum()), int(total[alone].sum())),
-        "rivals": Counts(int(wrong[~alone].sum()), int(total[~alone].sum())),
-        "families": Counts(int(related_wrong.sum()), int(related_total.sum())),
-    }
+    kept = {each: records_wrong(data, "records", kept=each) for each in range(KEPT_RECORDS - 1, RECORDS + 1)}
+    shared = {each: records_wrong(data, "families", shared=each) for each in (0, 1, 4, RECORD_LINES)}
+    wrong, related = kept[KEPT_RECORDS], shared[RECORD_LINES]
+    compared = data["records_words"].shape[1] - STARTING
+    chosen = {"records": wrong[alone], "rivals": wrong[~alone], "families": related}
+    counts = {name: Counts(int(each.sum()), each.size * compared) for name, each in chosen.items()}
     for name, count in counts.items():
         print(f"loads of {name}: {count}")
-    kept = {each: int(records_wrong(data, "records", kept=each)[1][alone].sum()) for each in range(5, RECORDS + 1)}
-    print("loads of records mispredicted, by the records that a full set keeps:", kept)
-    shared = {each: int(records_wrong(data, "families", shared=each)[1].sum()) for each in (0, 1, 4, RECORD_LINES)}
-    print("loads of families mispredicted, by the bits in which lines of a record may differ:", shared)
+    by_kept = {each: int(found[alone].sum()) for each, found in kept.items()}
+    print("loads of records mispredicted, by the records that a full set keeps:", by_kept)
+    by_shared = {each: int(found.sum()) for each, found in shared.items()}
+    print("loads of families mispredicted, by the bits in which lines of a record may differ:", by_shared)
+    best = min(by_kept, key=by_kept.__getitem__), min(by_shared, key=by_shared.__getitem__)
     holds = [count.share <= MAX_RECORDS_WRONG[name] for name, count in counts.items()]
-    best = min(kept, key=kept.__getitem__) == KEPT_RECORDS and min(shared, key=shared.__getitem__) == RECORD_LINES
-    return all(holds) and best and single and related_single
+    return all(
+        [*holds, best == (KEPT_RECORDS, RECORD_LINES), *(have_one_set(data, name) for name in ("records", "families"))]
+    )
+
+
+def have_one_set(data: Mapping[str, Numbers], name: str) -> bool:
+    """Whether the far lines of each sequence have one set of records."""
+    start = int(data["start"]) // LINE
+    used = (
+        lines[positions[far]]
+        for lines, (far, _, positions, _) in zip(data[f"{name}_lines"], sequences(data, name), strict=True)
+    )
+    return all(np.unique(records_of(lines + start)).size == 1 for lines in used)
 
 
 def records_wrong(
     data: Mapping[str, Numbers], name: str, *, kept: int = KEPT_RECORDS, shared: int = RECORD_LINES
-) -> tuple[bool, Numbers, Numbers]:
-    """Whether each group of lines has one set of records; of each sequence, mispredicted and all compared loads."""
+) -> Numbers:
+    """Mispredicted loads of each sequence; those of the same lines follow each other."""
     near, start = int(data["near"]), int(data["start"]) // LINE
     runs, numbers = list(sequences(data, name)), dict[bytes, list[int]]()
-    wrong, single = np.zeros(len(runs), np.int64), True
     for number, lines in enumerate(data[f"{name}_lines"]):
         numbers.setdefault(lines.tobytes(), []).append(number)
+    wrong = np.zeros(len(runs), np.int64)
     for group in numbers.values():
+        positions, found = (np.array([runs[number][part] for number in group]) for part in (2, 3))
         lines = data[f"{name}_lines"][group[0]] + start
-        far, _, positions, found = (np.array([runs[number][part] for number in group]) for part in range(4))
-        single &= np.unique(records_of(lines[positions[far]])).size == 1
         hits = near_hits(lines, positions.ravel(), near, kept=kept, shared=shared).reshape(positions.shape)
         wrong[group] = np.sum((hits != (found == NEAR))[:, STARTING:], axis=1)
-    return single, wrong, np.full(len(runs), data[f"{name}_words"].shape[1] - STARTING)
+    return wrong
 
 
 def check_scattered(data: Mapping[str, Numbers]) -> bool:
@@ -303,15 +313,13 @@ def pack(files: list[Path]) -> None:
     for number, path in enumerate(files):
         with np.load(path, allow_pickle=False) as found:
             arrays.update({f"{number}_{name}": found[name] for name in found})
-    with DATA.open("wb") as file:
-        np.savez_compressed(file, **arrays)
+    recorded_map.save(DATA, arrays)
 
 
 def check(data: Mapping[str, NDArray[np.integer[Any]]]) -> bool:
     """Print what the recorded runs show; whether that is what the page says."""
     holds, used = list[bool](), list[Flags]()
-    for gpu in sorted({name.partition("_")[0] for name in data}):
-        own = {name.partition("_")[2]: data[name].astype(np.int64) for name in data if name.startswith(f"{gpu}_")}
+    for gpu, own in recorded_map.by_gpu(data).items():
         for name in own:
             if name.endswith("_cycles"):
                 own[name] *= 4

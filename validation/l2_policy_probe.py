@@ -3,11 +3,11 @@
 Takes nearly all memory of the GPU and about 20 seconds.
 """
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import gpu_probe
 import numpy as np
 from cuda.bindings import driver
 from gpu_probe import U32, U64, Gpu, call
@@ -302,12 +302,5 @@ def record_groups(probe: Probe, near: int) -> list[Numbers]:
     return groups
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Write the runs to a file."""
-    found = measure(Probe(int(arguments[1]) if len(arguments) > 1 else 1))
-    with Path(arguments[0]).open("wb") as file:
-        np.savez_compressed(file, **found)  # type: ignore[arg-type]  # numpy's stub takes them for its own options
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    gpu_probe.main(lambda seed: measure(Probe(seed)))

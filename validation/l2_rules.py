@@ -141,7 +141,7 @@ class Partitions:
         self._near, self._home = Set(quota, max_dirty), Set(quota, max_dirty)
 
     def operate(self, operation: Operation, line: int, far: bool) -> int:
-        """Where the operation finds a line; meaningless for stores and discards."""
+        """Where the operation finds a line; meaningless for stores and discards. Not for `STORE_WORD`."""
         hint = HINTS.get(operation, Priority.NORMAL)
         writes = operation >= Operation.STORE_SECTOR
         sector = int(operation is Operation.LOAD_OTHER_SECTOR)
@@ -155,7 +155,7 @@ class Partitions:
             self._near.drop(line)
             if line not in self._home.lines:  # it is not kept there
                 return MEMORY
-        elif operation is not Operation.STORE_WORD or line in self._near.lines:  # which creates no copy
+        else:
             copy_hint = Priority.NORMAL if hint is Priority.LAST else hint
             if self._near.access(line, copy_hint, False, sector) and not writes:
                 return NEAR

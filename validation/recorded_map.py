@@ -1,4 +1,4 @@
-"""The command line of the checks on recorded runs of one GPU model: `l2_map.py`, `tlb_map.py` and `code_map.py`."""
+"""What the checks on recorded runs of one GPU model share: `l2_map.py`, `l2_policy.py`, `tlb_map.py`, `code_map.py`."""
 
 import argparse
 from collections.abc import Callable, Mapping
@@ -6,6 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+
+def save(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays, compressed."""
+    with path.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes them for its own options
+
+
+def by_gpu(data: Mapping[str, NDArray[np.integer[Any]]]) -> dict[str, dict[str, NDArray[np.int64]]]:
+    """The arrays of each GPU, by its number and their names."""
+    found: dict[str, dict[str, NDArray[np.int64]]] = {}
+    for each in sorted(data):
+        gpu, _, name = each.partition("_")
+        found.setdefault(gpu, {})[name] = data[each].astype(np.int64)
+    return found
 
 
 def main(doc: str, data: Path, check: Callable[[Mapping[str, Any]], bool], pack: Callable[[list[Path]], None]) -> int:

@@ -255,16 +255,14 @@ def pack(folders: list[Path]) -> None:
         arrays[f"{gpu}_sharing"] = sharing.reshape(int(np.sqrt(sharing.size)), -1)
         for name in [each for each in ("sms", "pieces") if (folder / f"{each}.csv").exists()]:
             arrays[f"{gpu}_{name}"] = np.loadtxt(folder / f"{name}.csv", np.int64, delimiter=",", skiprows=1)
-    with DATA.open("wb") as file:
-        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes them for its own options
+    recorded_map.save(DATA, arrays)
 
 
 def check(data: Mapping[str, NDArray[np.integer[Any]]]) -> bool:
     """Print what the recorded runs show; whether that is what the page says."""
     holds, totals = [], dict.fromkeys(MAX_WRONG, (0, 0))
-    for gpu in sorted({name.partition("_")[0] for name in data}):
+    for gpu, of in recorded_map.by_gpu(data).items():
         print(f"GPU {gpu}")
-        of = {name.partition("_")[2]: data[name].astype(np.int64) for name in data if name.startswith(f"{gpu}_")}
         traces = {int(row[0]): (addresses_of(row, of["regions"]), of[f"trace_{row[0]}"]) for row in of["traces"]}
         loops = {(*row[1:3].tolist(),): (loop_addresses(row), of[f"trace_{row[0]}"]) for row in of["loops"]}
         tested = Counter[str]()
