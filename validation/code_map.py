@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import recorded_map
-from l2_map import Flags, Numbers
+from l2_rules import Flags, Numbers
 from numpy.typing import NDArray
 from tlb_map import find_misses
 

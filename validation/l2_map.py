@@ -22,40 +22,28 @@ from typing import Any
 
 import numpy as np
 import recorded_map
+from l2_rules import (
+    CHANNEL,
+    LINE,
+    SETS,
+    SLICES,
+    WAYS,
+    Flags,
+    Numbers,
+    Priority,
+    Set,
+    near_sets,
+    numbers_of,
+    place,
+)
 from numpy.typing import NDArray
 
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
 from gpudissect.simulation.cache.models import CacheModel
 
 DATA = Path(__file__).parents[1] / "docs" / "results" / "l2-map-h200.npz"
-Numbers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
-LINE, WAYS, SLICES, SETS = 128, 16, 47, 320  # slices of a partition, sets of a slice
 STARTS = range(0, 8 << 30, 2 << 20)  # where the allocation may start in physical memory
-HOME = (12, 13, 15, 17, 19, 21, 22, 24, 26, 27, 28, 29, 31, 34, 35, 36)
-"""Bits of the physical address whose XOR is the partition in which a line has its home."""
-CHANNEL = (
-    (11, 13, 16, 19, 20, 21, 22, 23, 26, 29, 30, 31, 33, 35, 36, 37),
-    (14, 16, 17, 18, 19, 22, 25, 27, 30, 31, 32, 33, 36),
-    (10, 13, 15, 16, 18, 19, 20, 21, 23, 24, 25, 26, 27, 28, 32, 34, 35, 36, 37),
-    (8, 12, 16, 18, 20, 22, 24, 26, 30, 33, 35, 37),
-    (10, 13, 16, 17, 18, 19, 21, 22, 23, 24, 26, 27, 28, 29, 30, 31, 32, 34),
-    (11, 14, 17, 18, 21, 25, 28, 32, 33, 35, 36, 37),
-)
-"""Bits of the physical address whose XORs are the low bits of a number; address bits from 17 on are its upper bits."""
-FIFTH = ((0, 2, 3, 4, 5, 6, 8, 10, 11, 13, 15, 17), (1, 5, 8, 9, 13, 14, 17))
-"""Bits of an eighth of the quotient whose XORs are the low two bits of a number; its upper bits are unchanged."""
-SET = (
-    (7, (5, 7, 8, 10, 11, 13, 14, 15, 17, 20)),
-    (9, (0, 1, 2, 5, 6, 7, 9, 11, 14, 17, 20)),
-    (16, (1, 5, 6, 10, 14)),
-    (None, (0, 7, 8, 10, 11, 12, 14, 15, 16)),
-    (None, (0, 1, 2, 5, 7, 10, 13, 14, 15, 18)),
-    (None, (2, 5, 6, 13, 14, 19)),
-)
-"""Bits of the number of a set: the XOR of a bit of the address, if any, and bits of the quotient."""
-PAIRED_SLICES = 40  # slices below it hold copies of the slice with the other low bit, the others of their own number
 RANDOM = (1000, 393_216)  # first line and number of lines of `random`
 PAGE_LINES = 16  # of each page in `hits`
 LISTED, PROBES = 120_000, 3000  # lines of a list of `copies`, and how many of them are probed
@@ -72,44 +60,11 @@ OCCUPIED = range(2)  # ways of a set that something else may occupy
 MIN_ERRORS_REMOVED = 1.5  # by an occupied way
 
 
-def parity(values: Numbers, bits: tuple[int, ...]) -> Numbers:
-    """XOR of bits of each value."""
-    return np.bitwise_count(values & sum(1 << bit for bit in bits)) & 1  # type: ignore[no-any-return]
-
-
 def start_of(sets: Numbers) -> int:
     """The start of the allocation with which the lines of the first two sets have one place each."""
     some = [*split_sets(sets)][:2]
     agreeing = [sum(np.unique(near_sets(lines + start // LINE, 0)[1]).size for lines in some) for start in STARTS]
     return STARTS[int(np.argmin(agreeing))]
-
-
-def place(lines: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Home, slice in the home's partition and set of each line of physical memory."""
-    address = lines * LINE
-    quotient, number = np.divmod(numbers_of(lines), SLICES)
-    eighth = quotient >> 3
-    fifth = (eighth >> 2 << 2) | parity(eighth, FIFTH[0]) | parity(eighth, FIFTH[1]).astype(np.int64) << 1
-    sets = fifth % 5 << len(SET)
-    for bit, (own, others) in enumerate(SET):
-        own_bit = 0 if own is None else address >> own & 1
-        sets |= (parity(quotient, others) ^ own_bit).astype(np.int64) << bit
-    return parity(address, HOME), number, sets
-
-
-def numbers_of(lines: Numbers) -> Numbers:
-    """The numbers whose remainders are the slices of lines, and whose quotients select their sets."""
-    address = lines * LINE
-    low = sum(parity(address, bits).astype(np.int64) << place for place, bits in enumerate(CHANNEL))
-    return (address >> 17 << len(CHANNEL)) | low
-
-
-def near_sets(lines: Numbers, near: int) -> tuple[Flags, Numbers, Numbers]:
-    """Which lines are far from SMs of a partition, their sets there, and in the partition of their home."""
-    home, number, sets = place(lines)
-    far = home != near
-    there = np.where(far & (number < PAIRED_SLICES), number ^ 1, number)
-    return far, there * SETS + sets, number * SETS + sets
 
 
 def levels(lines: Numbers, near: int) -> NDArray[np.int8]:
@@ -214,18 +169,12 @@ def check_hinted(cycles: Numbers, orders: Numbers) -> tuple[int, int]:
 
 
 def evict_first_hits(order: Numbers) -> Flags:
-    """Which loads of a set hit, if lines whose last load had the hint evict-first are evicted before others."""
-    recency: dict[int, bool] = {}  # hint of the last load of each line that is present, the least recent first
-    hits = []
-    for each in order.tolist():
-        line, hinted = each & 63, each >= 64
-        hits.append(line in recency)
-        if line in recency:
-            del recency[line]
-        elif len(recency) == WAYS:
-            del recency[next((old for old, hint in recency.items() if hint), next(iter(recency)))]
-        recency[line] = hinted
-    return np.array(hits)
+    """Which loads of a set hit; a quarter of them have the hint evict-first."""
+    lines = Set()
+    priorities = np.where(order >= 64, Priority.FIRST, Priority.NORMAL)
+    return np.array(
+        [lines.access(*each) for each in zip((order & 63).tolist(), map(Priority, priorities), strict=True)]
+    )
 
 
 def hash_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -25,12 +25,13 @@ from typing import Any
 
 import numpy as np
 import recorded_map
-from l2_map import LINE, NEAR_CYCLES, Flags, Numbers, hash_numbers, place
+from l2_map import NEAR_CYCLES, hash_numbers
 from l2_rules import (
     ATOMICS,
     HOME,
     KEPT_RECORDS,
     LEAST_QUOTA,
+    LINE,
     MAX_DIRTY,
     MEMORY,
     NEAR,
@@ -38,9 +39,12 @@ from l2_rules import (
     RECORD_LINES,
     RECORDS,
     WAY_BYTES,
+    Flags,
+    Numbers,
     Operation,
     Partitions,
     near_hits,
+    place,
     records_of,
 )
 from numpy.typing import NDArray

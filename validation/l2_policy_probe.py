@@ -11,9 +11,9 @@ import gpu_probe
 import numpy as np
 from cuda.bindings import driver
 from gpu_probe import U32, U64, Gpu, call
-from l2_map import LINE, NEAR_CYCLES, SETS, SLICES, WAYS, Numbers, near_sets, place
+from l2_map import NEAR_CYCLES
 from l2_policy import LISTED, MIXES, OTHER_SM, SCATTERED_LINES, STEP, WATCHED
-from l2_rules import RECORD_LINES, WAY_BYTES, Operation, records_of
+from l2_rules import LINE, RECORD_LINES, SETS, SLICES, WAY_BYTES, WAYS, Numbers, Operation, near_sets, place, records_of
 from numpy.typing import NDArray
 
 SOURCE = Path(__file__).with_name("l2_policy.cu")

@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 import recorded_map
-from l2_map import Flags, Numbers, hash_numbers
+from l2_map import hash_numbers
+from l2_rules import Flags, Numbers
 from numpy.typing import NDArray
 
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind

@@ -3,7 +3,6 @@
 import l2_policy
 import numpy as np
 import pytest
-from l2_map import near_sets
 from l2_rules import (
     HOME,
     MAX_DIRTY,
@@ -19,6 +18,7 @@ from l2_rules import (
     Records,
     Set,
     near_hits,
+    near_sets,
     records_of,
 )
 
