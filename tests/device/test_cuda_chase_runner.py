@@ -166,7 +166,24 @@ def test_bulk_copies_have_room_for_a_copy(context):
 
 def test_every_window_starts_with_a_flush(context):
     run([chase(Path.GLOBAL, Sequential(25, 64), flush=True)], context, shared_beside_l1=TEN_SLOTS)
-    assert context.launches == ["write_chains"] + ["sweep", "chase_each"] * 3
+    assert context.launches == ["write_chains"] + ["sweep", "empty", "chase_each"] * 3
+
+
+@pytest.mark.parametrize("carveout", [None, 0, 49, 50, 100])
+@pytest.mark.parametrize("path", [Path.GLOBAL, Path.READONLY, Path.TEXTURE, Path.PEER_L1])
+def test_another_carveout_before_every_run_frees_the_l1(path, carveout):
+    context = FakeContext()
+    run([chase(path, Sequential(25, 64), carveout=carveout)], context, shared_beside_l1=TEN_SLOTS)
+    assert context.launches[-2:] == ["empty", "chase_each"]
+    assert context.launches.count("empty") == context.launches.count("chase_each")
+    before, after = ([each for each in context.kernels.values() if each.name == name] for name in ("empty", "chase_each"))
+    assert abs(before[0].carveout - after[0].carveout) >= 50
+
+
+@pytest.mark.parametrize("path", [Path.GLOBAL_L2, Path.CONSTANT, Path.SHARED])
+def test_chases_beside_the_l1_leave_it(context, path):
+    run([chase(path, Sequential(25, 64))], context)
+    assert "empty" not in context.launches
 
 
 # ---- blocks that share an SM -----------------------------------------------------------------------------------
@@ -277,7 +294,7 @@ def test_threads_share_the_laps_of_prior_accesses(context, path, order):
     (trace,) = run([after(Path.GLOBAL, *before)], context)
     assert np.array_equal(trace.offsets, CHAIN.offsets())
     assert [accesses for _, accesses in context.prior] == [2 * order.count, order.count]
-    assert context.launches == ["write_chains", "write_starts", "write_starts", "chase_each"]
+    assert context.launches == ["write_chains", "write_starts", "write_starts", "empty", "chase_each"]
     assert context.threads == [32]
 
 

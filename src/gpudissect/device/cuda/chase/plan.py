@@ -104,6 +104,11 @@ class ChaseLaunch:
         return next((chain.region for chain in self.chains if chain.path is Path.CONSTANT), None)
 
     @property
+    def through_l1(self) -> bool:
+        """Whether any of its chains goes through the L1."""
+        return _through_l1(self.paths)
+
+    @property
     def paths(self) -> set[Path]:
         """Every path that is used."""
         return {chain.path for chain in self.chains}
@@ -224,7 +229,7 @@ def _launch(group: list[tuple[int, Chase]], shifts: Sequence[int], device: Devic
     room = recording_bytes(paths, first.carveout, device)
     slots = min(max(chase.records for chase in chases), (room - slots_offset) // SLOT_BYTES - 1)
     # No two blocks of a cluster, or of a launch for one SM, may share an SM: each takes all there is.
-    whole = any(TRAITS[path].through_l1 for path in paths) or first.sm is not None or cluster > 1
+    whole = _through_l1(paths) or first.sm is not None or cluster > 1
     shared = room if whole else slots_offset + (slots + 1) * SLOT_BYTES
     carveout = 100 if cluster > 1 else first.carveout or 0
     launch = ChaseLaunch(
@@ -289,11 +294,15 @@ def recording_bytes(paths: Set[Path], carveout: int | None, device: DeviceLimits
     each, n = percentage * 228 KiB / bytes requested, rounded, at least 1. So a block that requests next to nothing gets
     the largest carve-out at 10 % already, and one that requests nothing gets 32 KiB (for 32 blocks) at 0 %.
     """
-    if not any(TRAITS[path].through_l1 for path in paths):
+    if not _through_l1(paths):
         return device.shared_per_block
     preferred = device.shared_per_sm * (carveout or 0) // 100
     reserved = device.shared_per_sm - device.shared_per_block
     return min(max(device.shared_beside_l1, preferred - reserved), device.shared_per_block)
+
+
+def _through_l1(paths: Set[Path]) -> bool:
+    return any(TRAITS[path].through_l1 for path in paths)
 
 
 def _round_up(size: int, multiple: int) -> int:
