@@ -49,13 +49,30 @@ class Gpu:
         compiled = Program(source.read_text(), "c++", options).compile("cubin")
         return bytes(Linker(compiled, options=LinkerOptions(arch=arch)).link("cubin").code)
 
-    def function(self, cubin: bytes, name: bytes, shared: int = 0) -> Any:
-        """Load a cubin as a new module; return a kernel with up to `shared` bytes of dynamic shared memory."""
+    def function(self, cubin: bytes, name: bytes, shared: int = 0, carveout: int = -1) -> Any:
+        """Load a cubin as a new module; return a kernel.
+
+        It may have `shared` bytes of dynamic shared memory, and prefers a carve-out in percent (-1: the driver's).
+        """
         function = call(driver.cuModuleGetFunction, call(driver.cuModuleLoadData, cubin), name)
+        attributes = driver.CUfunction_attribute
         if shared:
-            attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            call(driver.cuFuncSetAttribute, function, attribute, shared)
+            call(
+                driver.cuFuncSetAttribute, function, attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared
+            )
+        preferred = attributes.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+        call(driver.cuFuncSetAttribute, function, preferred, carveout)
         return function
+
+    def texture(self, address: int, size: int) -> int:
+        """A texture object over `size` bytes in texels of 4 bytes."""
+        resource, sampling = driver.CUDA_RESOURCE_DESC(), driver.CUDA_TEXTURE_DESC()
+        resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_LINEAR
+        resource.res.linear.devPtr, resource.res.linear.sizeInBytes = address, size
+        resource.res.linear.format = driver.CUarray_format.CU_AD_FORMAT_UNSIGNED_INT32
+        resource.res.linear.numChannels = 1
+        sampling.flags = 1  # CU_TRSF_READ_AS_INTEGER
+        return int(call(driver.cuTexObjectCreate, resource, sampling, None))
 
     def allocate(self, size: int) -> int:
         """Allocate so many bytes; their address."""
@@ -74,9 +91,9 @@ class Gpu:
 
     def launch(self, function: Any, shape: tuple[int, int], shared: int, *arguments: tuple[int, type]) -> None:
         """Start a kernel; `shape`: blocks and threads of each; `arguments`: value and type of each."""
-        values, kinds = zip(*arguments, strict=True)
         blocks, threads = shape
-        call(driver.cuLaunchKernel, function, blocks, 1, 1, threads, 1, 1, shared, 0, (values, kinds), 0)
+        parameters = tuple(zip(*arguments, strict=True)) or 0
+        call(driver.cuLaunchKernel, function, blocks, 1, 1, threads, 1, 1, shared, 0, parameters, 0)
 
 
 def main(measure: Callable[[int], dict[str, NDArray[Any]]]) -> None:

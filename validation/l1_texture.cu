@@ -1,0 +1,86 @@
+// Probes of what kernels with texture fetches leave in the L1, compiled and run by `l1_texture_probe.py`.
+//
+// Chains are followed by the first thread of each block, and there is a block for each SM. A word of a chain holds where
+// the next one is: its address for loads, its number for texture fetches.
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+constexpr u32 HIT_CYCLES = 192;  // at most; an access that misses takes 230 and more
+
+extern __shared__ u32 missed[];
+
+__device__ __forceinline__ u32 current_sm() {
+    u32 number;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(number));
+    return number;
+}
+
+struct Global {
+    typedef u64 Link;
+    static __device__ Link load(Link link, u64) {
+        Link next;
+        asm volatile("ld.global.ca.u64 %0, [%1];" : "=l"(next) : "l"(link) : "memory");
+        return next;
+    }
+};
+
+struct ReadOnly {
+    typedef u64 Link;
+    static __device__ Link load(Link link, u64) {
+        Link next;
+        asm volatile("ld.global.nc.u64 %0, [%1];" : "=l"(next) : "l"(link) : "memory");
+        return next;
+    }
+};
+
+struct Texture {
+    typedef u32 Link;
+    static __device__ Link load(Link link, u64 texture) {
+        u32 next;
+        asm volatile("tex.1d.v4.u32.s32 {%0, _, _, _}, [%1, {%2}];" : "=r"(next) : "l"(texture), "r"(link) : "memory");
+        return next;
+    }
+};
+
+// Follows a chain for `count` accesses; bit i of `out`, which has `words` words for each SM, states whether access i missed.
+template <class Memory>
+__device__ void follow(u64 start, u64 texture, u32 count, u32* out, u32 words) {
+    __shared__ volatile typename Memory::Link value;
+    __shared__ volatile u32 clocks[2];
+    typename Memory::Link link = start;
+    u32 bits = 0;
+    for (u32 i = 0; i < count; ++i) {
+        u32 before, after;
+        asm volatile("mov.u32 %0, %%clock;" : "=r"(before)::"memory");
+        link = Memory::load(link, texture);
+        value = link;  // waits for the link
+        asm volatile("mov.u32 %0, %%clock;" : "=r"(after)::"memory");
+        clocks[0] = before;
+        clocks[1] = after;
+        bits |= (after - before > HIT_CYCLES) << i % 32;
+        if (i % 32 == 31 || i == count - 1) {
+            missed[i / 32] = bits;
+            bits = 0;
+        }
+    }
+    if (out) {
+        u32* own = out + current_sm() * words;
+        for (u32 i = 0; i < (count + 31) / 32; ++i) own[i] = missed[i];
+    }
+}
+
+extern "C" __global__ void follow_global(u64 start, u64 texture, u32 count, u32* out, u32 words) {
+    follow<Global>(start, texture, count, out, words);
+}
+
+extern "C" __global__ void follow_readonly(u64 start, u64 texture, u32 count, u32* out, u32 words) {
+    follow<ReadOnly>(start, texture, count, out, words);
+}
+
+extern "C" __global__ void follow_texture(u64 start, u64 texture, u32 count, u32* out, u32 words) {
+    follow<Texture>(start, texture, count, out, words);
+}
+
+// Runs with another carve-out than the others.
+extern "C" __global__ void change_carveout() {}

@@ -1,0 +1,198 @@
+"""Check what `docs/l1.md` says of lines that texture fetches leave in the L1 of H200s: ``--check`` for CI.
+
+`docs/results/l1-texture-h200.npz` holds runs of kernels on three GPUs. Each run begins with a change of the carve-out.
+Then kernels follow chains of lines, with one thread on each SM and, unless stated otherwise, the smallest carve-out.
+The arrays of each GPU:
+
+- `chains`: kind of access, first of `lines`, number of lines.
+- `steps`: run, number of a chain (or `CHANGE`: the carve-out changes and changes back), laps, preferred carve-out in
+  percent (or `DEFAULT`), on how many SMs the same accesses missed as on the first.
+- `missed`: a bit for each access of the kernels with loads, in their order, on four SMs: whether it missed. Those with
+  texture fetches store nothing, because stores allocate lines.
+
+The two kinds of access have different index functions. `SetMap` translates set numbers of one into those of the other.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import recorded_map
+from l1_room import WAYS
+from l1_room import index_of as published_index
+from numpy.typing import NDArray
+
+from gpudissect.simulation.cache.geometry import Index
+from gpudissect.simulation.cache.index import set_numbers
+from gpudissect.workload import Path as Memory
+
+DATA = Path(__file__).parents[1] / "docs" / "results" / "l1-texture-h200.npz"
+LINE, LINES, SETS, SET_BITS = 128, 8192, 512, 9
+GLOBAL, READONLY, TEXTURE, CHANGE, DEFAULT = 0, 1, 2, -1, -1
+LINEAR = (469, 358, 97, 22, 223, 473, 50, 351, 442)
+"""A set of loads is, as a set of texture fetches, the XOR of those numbers that its bits select, and a constant."""
+STORED_LINES = 1650  # at a time, at most, so that no bank has more lines than it stores
+FEW, MANY, SAME = "no more lines than are stored", "more lines", "no preferred carve-out"
+MAX_WRONG_SHARE, MIN_RIVAL_SHARE = 0.0005, 0.05
+
+Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@cache
+def index_of(kind: int) -> Index:
+    """Index function of a kind of access, as published."""
+    return published_index(Memory.TEXTURE if kind == TEXTURE else Memory.GLOBAL)
+
+
+def sets_of(kind: int, lines: Numbers) -> Numbers:
+    """Numbers of the sets of lines, up to a constant that depends on their address."""
+    return np.asarray(set_numbers(index_of(kind), LINE, SETS, lines * LINE))
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A kernel; `missed` has shape (SMs, laps, lines), and is empty for texture fetches."""
+
+    kind: int
+    lines: Numbers
+    laps: int
+    carveout: int
+    alike: int
+    missed: Flags
+
+
+def runs_of(gpu: Mapping[str, Numbers]) -> list[list[Step | None]]:
+    """The kernels of each run; None is a change of the carve-out."""
+    bits = np.unpackbits(gpu["missed"].astype(np.uint8), axis=1).astype(bool)
+    runs: list[list[Step | None]] = [[] for _ in range(1 + int(gpu["steps"][:, 0].max()))]
+    at = 0
+    for run, chain, laps, carveout, alike in gpu["steps"].tolist():
+        if chain == CHANGE:
+            runs[run].append(None)
+            continue
+        kind, first, count = gpu["chains"][chain].tolist()
+        size = 0 if kind == TEXTURE else laps * count
+        missed = bits[:, at : at + size].reshape(len(bits), -1, count)
+        runs[run].append(Step(kind, gpu["lines"][first : first + count], laps, carveout, alike, missed))
+        at += size
+    return runs
+
+
+def observed_map(runs: list[list[Step | None]]) -> Numbers:
+    """For each set of loads the set of texture fetches, from the first runs.
+
+    In run 2 i + j, texture fetches held two ways of every set whose number has bit i. Then three lines were loaded in
+    each set of half j. They miss where two ways are held.
+    """
+    found = np.zeros(SETS, np.int64)
+    for number, run in enumerate(runs[: 2 * SET_BITS]):
+        loads = run[-1]
+        assert loads is not None
+        sets, missed = sets_of(loads.kind, loads.lines), loads.missed[0, 2:].mean(axis=0)
+        shares = np.bincount(sets, missed, SETS) / np.maximum(np.bincount(sets, minlength=SETS), 1)
+        found |= (shares > 0.5).astype(np.int64) << number // 2
+    return found
+
+
+def linear_map() -> Numbers:
+    """The same from `LINEAR`, without the constant."""
+    sets = np.zeros(SETS, np.int64)
+    for bit, value in enumerate(LINEAR):
+        sets ^= (np.arange(SETS) >> bit & 1) * value
+    return sets
+
+
+def predict(run: list[Step | None], of_loads: Numbers, texture_stays: bool) -> list[Flags]:
+    """Which accesses of each kernel miss, with policy last-two-hits.
+
+    A kernel with texture fetches begins with an empty L1. One without loses the lines that were loaded; those of
+    texture fetches stay if `texture_stays`. A change of the carve-out removes all lines.
+    """
+    ways: list[list[tuple[bool, int]]] = [[] for _ in range(SETS)]  # lines of each set, the next victim last
+    hits: list[list[tuple[bool, int]]] = [[] for _ in range(SETS)]  # the lines of its last two hits
+    predicted = []
+    for step in run:
+        stays = texture_stays and step is not None and step.kind != TEXTURE
+        ways = [[line for line in each if stays and line[0]] for each in ways]
+        if step is None:
+            continue
+        is_texture = step.kind == TEXTURE
+        sets = sets_of(step.kind, step.lines)
+        sets = sets if is_texture else of_loads[sets]
+        missed = []
+        for number, place in [*zip(step.lines.tolist(), sets.tolist(), strict=True)] * step.laps:
+            line, own, last = (is_texture, number), ways[place], hits[place]
+            missed.append(line not in own)
+            if line in own:
+                own.remove(line)
+                own.insert(0, line)
+                hits[place] = [line, *last[:1]]
+            else:
+                if len(own) == WAYS:
+                    own.pop()
+                own.insert(len({each for each in last if each in own}), line)
+        predicted.append(np.array(missed).reshape(step.laps, -1))
+    return predicted
+
+
+def wrong_predictions(run: list[Step | None], of_loads: Numbers, texture_stays: bool) -> tuple[int, int]:
+    """Wrong predictions and predictions for loads of a run, on all its SMs, without the first lap of each kernel."""
+    wrong = count = 0
+    kernels = [step for step in run if step is not None]
+    for step, predicted in zip(kernels, predict(run, of_loads, texture_stays), strict=True):
+        if step.kind != TEXTURE:
+            wrong += int((step.missed != predicted)[:, 1:].sum())
+            count += step.missed[:, 1:].size
+    return wrong, count
+
+
+def check(data: Mapping[str, NDArray[Any]]) -> bool:
+    """Print what the runs show; whether that is what the page says."""
+    return all([check_gpu(name, runs_of(gpu)) for name, gpu in recorded_map.by_gpu(data).items()])
+
+
+def check_gpu(name: str, runs: list[list[Step | None]]) -> bool:
+    """The same for the runs of one GPU."""
+    found, linear = observed_map(runs), linear_map()
+    of_loads = linear ^ int(np.bincount(found ^ linear).argmax())
+    agree = int((found == of_loads).sum())
+    print(f"GPU {name}: the map gives the sets of texture fetches for {agree} of {SETS} sets of loads")
+    shares = {}
+    for texture_stays in (True, False):
+        print(f"  lines of texture fetches {'stay' if texture_stays else 'go'}:")
+        for what, tested in by_condition(runs[2 * SET_BITS :]).items():
+            counts = [wrong_predictions(run, of_loads, texture_stays) for run in tested]
+            wrong, total = (sum(each) for each in zip(*counts, strict=True))
+            shares[what, texture_stays] = wrong / total
+            print(f"    {what}: {wrong} of {total} loads wrong")
+    holds = [shares[what, True] <= MAX_WRONG_SHARE <= MIN_RIVAL_SHARE <= shares[what, False] for what in (FEW, SAME)]
+    return all(holds) and agree == SETS
+
+
+def by_condition(runs: list[list[Step | None]]) -> dict[str, list[list[Step | None]]]:
+    """The runs by what may change the result."""
+    found: dict[str, list[list[Step | None]]] = {FEW: [], MANY: [], SAME: []}
+    for run in runs:
+        kernels = [step for step in run if step is not None]
+        fetched, loaded = ([len(s.lines) for s in kernels if (s.kind == TEXTURE) is each] for each in (True, False))
+        lines = max(fetched, default=0) + max(loaded)
+        found[SAME if kernels[-1].carveout == DEFAULT else MANY if lines > STORED_LINES else FEW].append(run)
+    return found
+
+
+def pack(paths: list[Path]) -> None:
+    """Write `DATA` from the files of the probe, one for each GPU."""
+    arrays = {}
+    for number, path in enumerate(paths):
+        with np.load(path, allow_pickle=False) as measured:
+            arrays |= {f"{number}_{name}": measured[name] for name in measured.files}
+    recorded_map.save(DATA, arrays)
+
+
+if __name__ == "__main__":
+    sys.exit(recorded_map.main(__doc__, DATA, check, pack))

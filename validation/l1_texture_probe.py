@@ -1,0 +1,139 @@
+"""Measure what texture fetches leave in the L1 of GPU 0: ``python validation/l1_texture_probe.py FILE.npz [SEED]``.
+
+Takes three seconds; see `l1_texture.py`.
+"""
+
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import gpu_probe
+import numpy as np
+from gpu_probe import U32, U64, Gpu
+from l1_texture import CHANGE, DEFAULT, GLOBAL, LINE, LINES, READONLY, SET_BITS, SETS, TEXTURE, sets_of
+from numpy.typing import NDArray
+
+SOURCE = Path(__file__).with_name("l1_texture.cu")
+SHARED_BYTES = 7136  # with the reserved 1 KiB and the variables of a kernel, the smallest carve-out
+ALIGNMENT = 2 << 20
+WORDS = SHARED_BYTES // 4
+KERNELS = {GLOBAL: b"follow_global", READONLY: b"follow_readonly", TEXTURE: b"follow_texture"}
+KEPT_SMS = 4
+LAPS = 6
+RANDOM = (  # lines of a texture kernel, then of a kernel with loads: no bank has more lines than it stores
+    *((0, 1500), (100, 1500), (300, 1300), (600, 1000), (800, 800), (1000, 600), (1200, 400), (1400, 200)),
+)
+CROWDED = ((1929, 1800), (1000, 1800), (100, 1800), (1929, 1000), (1929, 1100), (1929, 1400))  # banks have more
+
+Lines = NDArray[np.int64]
+Chain = tuple[int, Lines]  # kind of access, lines in their order
+Step = tuple[int, int, int]  # number of a chain, laps, preferred carve-out
+
+
+class Probe:
+    """Runs kernels one after the other on every SM, from an L1 without data on."""
+
+    def __init__(self, seed: int) -> None:
+        self._gpu = Gpu()
+        self.rng = np.random.default_rng(seed)
+        cubin = self._gpu.compile(SOURCE)
+        self._kernels = {
+            (kind, carveout): self._gpu.function(cubin, name, SHARED_BYTES, carveout)
+            for kind, name in KERNELS.items()
+            for carveout in (0, DEFAULT)
+        }
+        self._change = self._gpu.function(cubin, b"change_carveout", 0, 100)
+        self._base = -(-self._gpu.allocate(LINES * LINE + ALIGNMENT) // ALIGNMENT) * ALIGNMENT
+        self._texture = self._gpu.texture(self._base, LINES * LINE)
+        self._out = self._gpu.allocate(self._gpu.sms * SHARED_BYTES)
+        self.chains: list[tuple[int, ...]] = []  # kind, first of `lines`, number of lines
+        self.steps: list[tuple[int, ...]] = []  # run, chain, laps, carve-out, SMs that agree with the first
+        self.lines: list[Lines] = []
+        self.missed: list[NDArray[np.uint8]] = []
+        self._runs = 0
+
+    def run(self, chains: list[Chain], steps: list[Step]) -> None:
+        """One run. A step is a kernel that follows a chain, or a change of the carve-out."""
+        image, first = np.zeros((LINES, LINE), np.uint8), len(self.chains)
+        for kind, lines in chains:
+            after = np.roll(lines, -1) * LINE
+            links = (after // 4).astype(np.uint32) if kind == TEXTURE else (after + self._base).astype(np.uint64)
+            image[lines, : links.itemsize] = links[:, None].view(np.uint8)
+            self.chains.append((kind, sum(map(len, self.lines)), len(lines)))
+            self.lines.append(lines)
+        self._gpu.upload(self._base, image)
+        self._gpu.launch(self._change, (self._gpu.sms, 1), 1024)
+        for number, laps, carveout in steps:
+            if number == CHANGE:
+                self._gpu.launch(self._change, (self._gpu.sms, 1), 1024)
+                self.steps.append((self._runs, CHANGE, 0, 0, 0))
+            else:
+                alike = self._follow(*chains[number], laps, carveout)
+                self.steps.append((self._runs, first + number, laps, carveout, alike))
+        self._runs += 1
+
+    def _follow(self, kind: int, lines: Lines, laps: int, carveout: int) -> int:
+        """Run a kernel. Keep which loads miss; return on how many SMs the same ones do."""
+        is_texture, sms = kind == TEXTURE, self._gpu.sms
+        start = int(lines[0]) * LINE // 4 if is_texture else self._base + int(lines[0]) * LINE
+        count, out = laps * len(lines), 0 if is_texture else self._out
+        arguments = (start, U64), (self._texture, U64), (count, U32), (out, U64), (WORDS, U32)
+        self._gpu.launch(self._kernels[kind, carveout], (sms, 1), SHARED_BYTES, *arguments)
+        if is_texture:
+            return 0
+        bits = self._gpu.download(self._out, sms * WORDS, np.uint32).reshape(sms, WORDS)
+        flags = np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little")[:, :count]
+        self.missed.append(flags[:KEPT_SMS])
+        return int((flags == flags[0]).all(axis=1).sum())
+
+    def choose(self, *counts: int) -> list[Lines]:
+        """So many different lines each, in random order."""
+        order = self.rng.permutation(LINES)[: sum(counts)]
+        return np.split(order, [*accumulate(counts)][:-1])
+
+    def lines_of_sets(self, kind: int, sets: Lines, each: int, half: int) -> Lines:
+        """So many lines in each of these sets, from the lower or upper half of the memory, in random order."""
+        lines = np.arange(LINES // 2) + half * LINES // 2
+        of_lines = sets_of(kind, lines)
+        chosen = [self.rng.choice(lines[of_lines == number], each, replace=False) for number in sets.tolist()]
+        return self.rng.permutation(np.concatenate(chosen))
+
+
+def measure(seed: int) -> dict[str, NDArray[Any]]:
+    """All runs; see `l1_texture` for the arrays."""
+    probe = Probe(seed)
+    numbers = np.arange(SETS)
+    first, second, third = [(number, LAPS, 0) for number in range(3)]
+    for bit in range(SET_BITS):  # which sets are the same for both kinds
+        held = probe.lines_of_sets(TEXTURE, numbers[numbers >> bit & 1 == 1], 2, 0)
+        for half in np.split(numbers, 2):
+            probe.run([(TEXTURE, held), (GLOBAL, probe.lines_of_sets(GLOBAL, half, 3, 1))], [first, second])
+    for kind in (GLOBAL, READONLY):
+        for fetched, loaded in RANDOM:
+            texture, plain = probe.choose(fetched, loaded)
+            chains = [(kind, plain), *([(TEXTURE, texture)] if fetched else [])]
+            probe.run(chains, [second, first] if fetched else [first])
+    kinds = TEXTURE, GLOBAL, GLOBAL, TEXTURE, GLOBAL
+    chains = [*zip(kinds, probe.choose(600, 1000, 900, 20, 20), strict=True)]
+    for steps in (
+        [first, second, third, second, third],  # later kernels
+        [first, (CHANGE, 0, 0), second],
+        [first, (3, LAPS, 0), second],  # another kernel with texture fetches
+        [(0, 1, 0), second],  # without hits
+        [second, third],  # without texture fetches
+        [(4, LAPS, 0), (0, LAPS, DEFAULT), (1, LAPS, DEFAULT)],
+        [(4, LAPS, 0), (1, LAPS, DEFAULT)],
+    ):
+        probe.run(chains, steps)
+    for fetched, loaded in CROWDED:
+        probe.run([*zip(kinds, probe.choose(fetched, loaded), strict=False)], [first, second])
+    return {
+        "chains": np.array(probe.chains, np.int32),
+        "steps": np.array(probe.steps, np.int32),
+        "lines": np.concatenate(probe.lines).astype(np.uint16),
+        "missed": np.packbits(np.concatenate(probe.missed, axis=1), axis=1),
+    }
+
+
+if __name__ == "__main__":
+    gpu_probe.main(measure)
