@@ -95,6 +95,15 @@ class Gpu:
         parameters = tuple(zip(*arguments, strict=True)) or 0
         call(driver.cuLaunchKernel, function, blocks, 1, 1, threads, 1, 1, shared, 0, parameters, 0)
 
+    def time(self, function: Any, shape: tuple[int, int], shared: int, *arguments: tuple[int, type]) -> float:
+        """Milliseconds that a kernel takes; see `launch`."""
+        begin, end = (call(driver.cuEventCreate, 0) for _ in range(2))
+        call(driver.cuEventRecord, begin, 0)
+        self.launch(function, shape, shared, *arguments)
+        call(driver.cuEventRecord, end, 0)
+        call(driver.cuEventSynchronize, end)
+        return float(call(driver.cuEventElapsedTime, begin, end))
+
 
 def main(measure: Callable[[int], dict[str, NDArray[Any]]]) -> None:
     """The command line of a probe, ``FILE [SEED]``: write what it measures with the seed to the file."""

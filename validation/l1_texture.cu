@@ -82,5 +82,34 @@ extern "C" __global__ void follow_texture(u64 start, u64 texture, u32 count, u32
     follow<Texture>(start, texture, count, out, words);
 }
 
+// Each block loads its own part of an array again and again, as a kernel without shared memory would.
+extern "C" __global__ void repeat_loads(u64 array, u64, u32 words, u32 laps, u32* out) {
+    const u64 own = array + 4ull * words * blockIdx.x;
+    u32 sum = 0;
+    for (u32 lap = 0; lap < laps; ++lap) {
+#pragma unroll 4
+        for (u32 i = threadIdx.x; i < words; i += blockDim.x) {
+            u32 value;
+            asm volatile("ld.global.u32 %0, [%1];" : "=r"(value) : "l"(own + 4ull * i) : "memory");
+            sum += value;
+        }
+    }
+    if (sum == 1) *out = sum;  // never, as the array is zero
+}
+
+// The same with texture fetches.
+extern "C" __global__ void repeat_fetches(u64, u64 texture, u32 words, u32 laps, u32* out) {
+    u32 sum = 0;
+    for (u32 lap = 0; lap < laps; ++lap) {
+#pragma unroll 4
+        for (u32 i = threadIdx.x; i < words; i += blockDim.x) {
+            u32 value;
+            asm volatile("tex.1d.v4.u32.s32 {%0, _, _, _}, [%1, {%2}];" : "=r"(value) : "l"(texture), "r"(words * blockIdx.x + i) : "memory");
+            sum += value;
+        }
+    }
+    if (sum == 1) *out = sum;
+}
+
 // Runs with another carve-out than the others.
 extern "C" __global__ void change_carveout() {}

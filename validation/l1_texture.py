@@ -1,22 +1,27 @@
 """Check what `docs/l1.md` says of lines that texture fetches leave in the L1 of H200s: ``--check`` for CI.
 
 `docs/results/l1-texture-h200.npz` holds runs of kernels on three GPUs. Each run begins with a change of the carve-out.
-Then kernels follow chains of lines, with one thread on each SM and, unless stated otherwise, the smallest carve-out.
+Then kernels follow chains of lines, with one thread on each SM and the smallest carve-out.
 The arrays of each GPU:
 
 - `chains`: kind of access, first of `lines`, number of lines.
-- `steps`: run, number of a chain (or `CHANGE`: the carve-out changes and changes back), laps, preferred carve-out in
-  percent (or `DEFAULT`), on how many SMs the same accesses missed as on the first.
+- `steps`: run, number of a chain (or `CHANGE`: the carve-out changes and changes back), laps, on how many SMs the same
+  accesses missed as on the first.
 - `missed`: a bit for each access of the kernels with loads, in their order, on four SMs: whether it missed. Those with
   texture fetches store nothing, because stores allocate lines.
+- `ms`: how long a kernel took that loads `KIB_PER_SM` on each SM 200 times with 1024 threads; shape (5, sizes, 3): after
+  a change of the carve-out, after texture fetches of the same memory, and after these and a change. These kernels use no
+  shared memory and state no carve-out.
 
-The two kinds of access have different index functions. `SetMap` translates set numbers of one into those of the other.
+The two kinds of access have different index functions. `LINEAR` translates set numbers of one into those of the
+other.
 """
 
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +37,11 @@ from gpudissect.workload import Path as Memory
 
 DATA = Path(__file__).parents[1] / "docs" / "results" / "l1-texture-h200.npz"
 LINE, LINES, SETS, SET_BITS = 128, 8192, 512, 9
-GLOBAL, READONLY, TEXTURE, CHANGE, DEFAULT = 0, 1, 2, -1, -1
+GLOBAL, READONLY, TEXTURE, CHANGE = 0, 1, 2, -1
 LINEAR = (469, 358, 97, 22, 223, 473, 50, 351, 442)
 """A set of loads is, as a set of texture fetches, the XOR of those numbers that its bits select, and a constant."""
 STORED_LINES = 1650  # at a time, at most, so that no bank has more lines than it stores
-FEW, MANY, SAME = "no more lines than are stored", "more lines", "no preferred carve-out"
+KIB_PER_SM = (64, 96, 112, 128, 144, 160, 192, 224)
 MAX_WRONG_SHARE, MIN_RIVAL_SHARE = 0.0005, 0.05
 
 Numbers = NDArray[np.int64]
@@ -61,7 +66,6 @@ class Step:
     kind: int
     lines: Numbers
     laps: int
-    carveout: int
     alike: int
     missed: Flags
 
@@ -71,14 +75,14 @@ def runs_of(gpu: Mapping[str, Numbers]) -> list[list[Step | None]]:
     bits = np.unpackbits(gpu["missed"].astype(np.uint8), axis=1).astype(bool)
     runs: list[list[Step | None]] = [[] for _ in range(1 + int(gpu["steps"][:, 0].max()))]
     at = 0
-    for run, chain, laps, carveout, alike in gpu["steps"].tolist():
+    for run, chain, laps, alike in gpu["steps"].tolist():
         if chain == CHANGE:
             runs[run].append(None)
             continue
         kind, first, count = gpu["chains"][chain].tolist()
         size = 0 if kind == TEXTURE else laps * count
         missed = bits[:, at : at + size].reshape(len(bits), -1, count)
-        runs[run].append(Step(kind, gpu["lines"][first : first + count], laps, carveout, alike, missed))
+        runs[run].append(Step(kind, gpu["lines"][first : first + count], laps, alike, missed))
         at += size
     return runs
 
@@ -153,7 +157,8 @@ def wrong_predictions(run: list[Step | None], of_loads: Numbers, texture_stays: 
 
 def check(data: Mapping[str, NDArray[Any]]) -> bool:
     """Print what the runs show; whether that is what the page says."""
-    return all([check_gpu(name, runs_of(gpu)) for name, gpu in recorded_map.by_gpu(data).items()])
+    gpus = recorded_map.by_gpu(data).items()
+    return all([check_gpu(name, runs_of(gpu)) & check_times(data[f"{name}_ms"]) for name, gpu in gpus])
 
 
 def check_gpu(name: str, runs: list[list[Step | None]]) -> bool:
@@ -162,27 +167,41 @@ def check_gpu(name: str, runs: list[list[Step | None]]) -> bool:
     of_loads = linear ^ int(np.bincount(found ^ linear).argmax())
     agree = int((found == of_loads).sum())
     print(f"GPU {name}: the map gives the sets of texture fetches for {agree} of {SETS} sets of loads")
+    alike = {step.alike for run in runs for step in run if step is not None and step.missed.size}
+    print(f"  the same accesses miss on {min(alike)} to {max(alike)} SMs")
+    tested: dict[bool, list[list[Step | None]]] = {False: [], True: []}
+    for run in runs[2 * SET_BITS :]:
+        tested[lines_at_a_time(run) > STORED_LINES].append(run)
     shares = {}
-    for texture_stays in (True, False):
-        print(f"  lines of texture fetches {'stay' if texture_stays else 'go'}:")
-        for what, tested in by_condition(runs[2 * SET_BITS :]).items():
-            counts = [wrong_predictions(run, of_loads, texture_stays) for run in tested]
-            wrong, total = (sum(each) for each in zip(*counts, strict=True))
-            shares[what, texture_stays] = wrong / total
-            print(f"    {what}: {wrong} of {total} loads wrong")
-    holds = [shares[what, True] <= MAX_WRONG_SHARE <= MIN_RIVAL_SHARE <= shares[what, False] for what in (FEW, SAME)]
-    return all(holds) and agree == SETS
+    for is_crowded, texture_stays in product((False, True), (True, False)):
+        counts = [wrong_predictions(run, of_loads, texture_stays) for run in tested[is_crowded]]
+        wrong, total = (sum(each) for each in zip(*counts, strict=True))
+        shares[is_crowded, texture_stays] = wrong / total
+        runs_are = f"runs of {'more than' if is_crowded else 'at most'} {STORED_LINES} lines"
+        print(
+            f"  {runs_are}, those of texture fetches {'stay' if texture_stays else 'go'}: {wrong} of {total} loads wrong"
+        )
+    return agree == SETS and shares[False, True] <= MAX_WRONG_SHARE and shares[False, False] >= MIN_RIVAL_SHARE
 
 
-def by_condition(runs: list[list[Step | None]]) -> dict[str, list[list[Step | None]]]:
-    """The runs by what may change the result."""
-    found: dict[str, list[list[Step | None]]] = {FEW: [], MANY: [], SAME: []}
-    for run in runs:
-        kernels = [step for step in run if step is not None]
-        fetched, loaded = ([len(s.lines) for s in kernels if (s.kind == TEXTURE) is each] for each in (True, False))
-        lines = max(fetched, default=0) + max(loaded)
-        found[SAME if kernels[-1].carveout == DEFAULT else MANY if lines > STORED_LINES else FEW].append(run)
-    return found
+def lines_at_a_time(run: list[Step | None]) -> int:
+    """The largest number of lines that may be in the L1 at a time."""
+    kernels = [step for step in run if step is not None]
+    fetched, loaded = ([len(s.lines) for s in kernels if (s.kind == TEXTURE) is each] for each in (True, False))
+    return max(fetched, default=0) + max(loaded)
+
+
+def check_times(ms: NDArray[np.float64]) -> bool:
+    """Print how much longer a kernel takes after texture fetches; whether only large footprints do."""
+    medians = np.median(ms, axis=0)
+    after, changed = medians[:, 1] / medians[:, 0], medians[:, 2] / medians[:, 0]
+    for row in zip(KIB_PER_SM, after.tolist(), changed.tolist(), strict=True):
+        print(
+            "  {} KiB for each SM: {:.2f} times as long after texture fetches, {:.2f} with a change between".format(
+                *row
+            )
+        )
+    return bool(np.abs(changed - 1).max() < 0.1 and np.abs(after[0] - 1) < 0.1 and after.max() > 1.5)
 
 
 def pack(paths: list[Path]) -> None:

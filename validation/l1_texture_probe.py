@@ -10,7 +10,7 @@ from typing import Any
 import gpu_probe
 import numpy as np
 from gpu_probe import U32, U64, Gpu
-from l1_texture import CHANGE, DEFAULT, GLOBAL, LINE, LINES, READONLY, SET_BITS, SETS, TEXTURE, sets_of
+from l1_texture import CHANGE, GLOBAL, KIB_PER_SM, LINE, LINES, READONLY, SET_BITS, SETS, TEXTURE, sets_of
 from numpy.typing import NDArray
 
 SOURCE = Path(__file__).with_name("l1_texture.cu")
@@ -18,6 +18,8 @@ SHARED_BYTES = 7136  # with the reserved 1 KiB and the variables of a kernel, th
 ALIGNMENT = 2 << 20
 WORDS = SHARED_BYTES // 4
 KERNELS = {GLOBAL: b"follow_global", READONLY: b"follow_readonly", TEXTURE: b"follow_texture"}
+REPEATED = {GLOBAL: b"repeat_loads", TEXTURE: b"repeat_fetches"}
+THREADS, REPEATS, TIMES = 1024, 200, 5
 KEPT_SMS = 4
 LAPS = 6
 RANDOM = (  # lines of a texture kernel, then of a kernel with loads: no bank has more lines than it stores
@@ -27,7 +29,7 @@ CROWDED = ((1929, 1800), (1000, 1800), (100, 1800), (1929, 1000), (1929, 1100), 
 
 Lines = NDArray[np.int64]
 Chain = tuple[int, Lines]  # kind of access, lines in their order
-Step = tuple[int, int, int]  # number of a chain, laps, preferred carve-out
+Step = tuple[int, int]  # number of a chain, laps
 
 
 class Probe:
@@ -37,17 +39,14 @@ class Probe:
         self._gpu = Gpu()
         self.rng = np.random.default_rng(seed)
         cubin = self._gpu.compile(SOURCE)
-        self._kernels = {
-            (kind, carveout): self._gpu.function(cubin, name, SHARED_BYTES, carveout)
-            for kind, name in KERNELS.items()
-            for carveout in (0, DEFAULT)
-        }
+        self._kernels = {kind: self._gpu.function(cubin, name, SHARED_BYTES, 0) for kind, name in KERNELS.items()}
+        self._repeated = {kind: self._gpu.function(cubin, name) for kind, name in REPEATED.items()}
         self._change = self._gpu.function(cubin, b"change_carveout", 0, 100)
         self._base = -(-self._gpu.allocate(LINES * LINE + ALIGNMENT) // ALIGNMENT) * ALIGNMENT
         self._texture = self._gpu.texture(self._base, LINES * LINE)
         self._out = self._gpu.allocate(self._gpu.sms * SHARED_BYTES)
         self.chains: list[tuple[int, ...]] = []  # kind, first of `lines`, number of lines
-        self.steps: list[tuple[int, ...]] = []  # run, chain, laps, carve-out, SMs that agree with the first
+        self.steps: list[tuple[int, ...]] = []  # run, chain, laps, SMs that agree with the first
         self.lines: list[Lines] = []
         self.missed: list[NDArray[np.uint8]] = []
         self._runs = 0
@@ -63,28 +62,47 @@ class Probe:
             self.lines.append(lines)
         self._gpu.upload(self._base, image)
         self._gpu.launch(self._change, (self._gpu.sms, 1), 1024)
-        for number, laps, carveout in steps:
+        for number, laps in steps:
             if number == CHANGE:
                 self._gpu.launch(self._change, (self._gpu.sms, 1), 1024)
-                self.steps.append((self._runs, CHANGE, 0, 0, 0))
+                self.steps.append((self._runs, CHANGE, 0, 0))
             else:
-                alike = self._follow(*chains[number], laps, carveout)
-                self.steps.append((self._runs, first + number, laps, carveout, alike))
+                self.steps.append((self._runs, first + number, laps, self._follow(*chains[number], laps)))
         self._runs += 1
 
-    def _follow(self, kind: int, lines: Lines, laps: int, carveout: int) -> int:
+    def _follow(self, kind: int, lines: Lines, laps: int) -> int:
         """Run a kernel. Keep which loads miss; return on how many SMs the same ones do."""
         is_texture, sms = kind == TEXTURE, self._gpu.sms
         start = int(lines[0]) * LINE // 4 if is_texture else self._base + int(lines[0]) * LINE
         count, out = laps * len(lines), 0 if is_texture else self._out
         arguments = (start, U64), (self._texture, U64), (count, U32), (out, U64), (WORDS, U32)
-        self._gpu.launch(self._kernels[kind, carveout], (sms, 1), SHARED_BYTES, *arguments)
+        self._gpu.launch(self._kernels[kind], (sms, 1), SHARED_BYTES, *arguments)
         if is_texture:
             return 0
         bits = self._gpu.download(self._out, sms * WORDS, np.uint32).reshape(sms, WORDS)
         flags = np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little")[:, :count]
         self.missed.append(flags[:KEPT_SMS])
         return int((flags == flags[0]).all(axis=1).sum())
+
+    def repeat(self, kib: int) -> list[float]:
+        """Milliseconds that loads of so much memory for each SM take; see `l1_texture` for the three conditions.
+
+        Neither kernel uses shared memory or states a carve-out.
+        """
+        words, shape = kib << 8, (self._gpu.sms, THREADS)
+        array = self._gpu.allocate(self._gpu.sms * kib << 10)
+        self._gpu.upload(array, np.zeros(self._gpu.sms * words, np.uint32))
+        texture = self._gpu.texture(array, self._gpu.sms * kib << 10)
+        arguments = (array, U64), (texture, U64), (words, U32), (REPEATS, U32), (self._out, U64)
+        times = []
+        for fetches, changes in ((False, True), (True, False), (True, True)):
+            self._gpu.launch(self._change, (self._gpu.sms, 1), 1024)
+            if fetches:
+                self._gpu.launch(self._repeated[TEXTURE], shape, 0, *arguments)
+            if changes:
+                self._gpu.launch(self._change, (self._gpu.sms, 1), 1024)
+            times.append(self._gpu.time(self._repeated[GLOBAL], shape, 0, *arguments))
+        return times
 
     def choose(self, *counts: int) -> list[Lines]:
         """So many different lines each, in random order."""
@@ -103,7 +121,7 @@ def measure(seed: int) -> dict[str, NDArray[Any]]:
     """All runs; see `l1_texture` for the arrays."""
     probe = Probe(seed)
     numbers = np.arange(SETS)
-    first, second, third = [(number, LAPS, 0) for number in range(3)]
+    first, second, third = [(number, LAPS) for number in range(3)]
     for bit in range(SET_BITS):  # which sets are the same for both kinds
         held = probe.lines_of_sets(TEXTURE, numbers[numbers >> bit & 1 == 1], 2, 0)
         for half in np.split(numbers, 2):
@@ -113,16 +131,14 @@ def measure(seed: int) -> dict[str, NDArray[Any]]:
             texture, plain = probe.choose(fetched, loaded)
             chains = [(kind, plain), *([(TEXTURE, texture)] if fetched else [])]
             probe.run(chains, [second, first] if fetched else [first])
-    kinds = TEXTURE, GLOBAL, GLOBAL, TEXTURE, GLOBAL
-    chains = [*zip(kinds, probe.choose(600, 1000, 900, 20, 20), strict=True)]
+    kinds = TEXTURE, GLOBAL, GLOBAL, TEXTURE
+    chains = [*zip(kinds, probe.choose(600, 1000, 900, 20), strict=True)]
     for steps in (
         [first, second, third, second, third],  # later kernels
-        [first, (CHANGE, 0, 0), second],
-        [first, (3, LAPS, 0), second],  # another kernel with texture fetches
-        [(0, 1, 0), second],  # without hits
+        [first, (CHANGE, 0), second],
+        [first, (3, LAPS), second],  # another kernel with texture fetches
+        [(0, 1), second],  # without hits
         [second, third],  # without texture fetches
-        [(4, LAPS, 0), (0, LAPS, DEFAULT), (1, LAPS, DEFAULT)],
-        [(4, LAPS, 0), (1, LAPS, DEFAULT)],
     ):
         probe.run(chains, steps)
     for fetched, loaded in CROWDED:
@@ -131,6 +147,7 @@ def measure(seed: int) -> dict[str, NDArray[Any]]:
         "chains": np.array(probe.chains, np.int32),
         "steps": np.array(probe.steps, np.int32),
         "lines": np.concatenate(probe.lines).astype(np.uint16),
+        "ms": np.array([[probe.repeat(kib) for kib in KIB_PER_SM] for _ in range(TIMES)]),
         "missed": np.packbits(np.concatenate(probe.missed, axis=1), axis=1),
     }
 
