@@ -9,9 +9,9 @@ The arrays of each GPU:
   accesses missed as on the first.
 - `missed`: a bit for each access of the kernels with loads, in their order, on four SMs: whether it missed. Those with
   texture fetches store nothing, because stores allocate lines.
-- `ms`: how long a kernel took that loads `KIB_PER_SM` on each SM 200 times with 1024 threads; shape (5, sizes, 3): after
-  a change of the carve-out, after texture fetches of the same memory, and after these and a change. These kernels use no
-  shared memory and state no carve-out.
+- `ms`: how long 256 threads took to load `KIB_PER_SM` on each SM 200 times; shape (5, sizes, 3): from an empty L1,
+  after texture fetches of the same memory, and after these and a change of the carve-out. These kernels use no shared
+  memory and prefer no carve-out.
 
 The two kinds of access have different index functions. `LINEAR` translates set numbers of one into those of the
 other.
@@ -166,7 +166,7 @@ def check_gpu(name: str, runs: list[list[Step | None]]) -> bool:
     found, linear = observed_map(runs), linear_map()
     of_loads = linear ^ int(np.bincount(found ^ linear).argmax())
     agree = int((found == of_loads).sum())
-    print(f"GPU {name}: the map gives the sets of texture fetches for {agree} of {SETS} sets of loads")
+    print(f"GPU {name}: {agree} of {SETS} sets of loads are those of texture fetches that the map gives")
     alike = {step.alike for run in runs for step in run if step is not None and step.missed.size}
     print(f"  the same accesses miss on {min(alike)} to {max(alike)} SMs")
     tested: dict[bool, list[list[Step | None]]] = {False: [], True: []}

@@ -19,7 +19,7 @@ ALIGNMENT = 2 << 20
 WORDS = SHARED_BYTES // 4
 KERNELS = {GLOBAL: b"follow_global", READONLY: b"follow_readonly", TEXTURE: b"follow_texture"}
 REPEATED = {GLOBAL: b"repeat_loads", TEXTURE: b"repeat_fetches"}
-THREADS, REPEATS, TIMES = 1024, 200, 5
+THREADS, REPEATS, TIMES = 256, 200, 5
 KEPT_SMS = 4
 LAPS = 6
 RANDOM = (  # lines of a texture kernel, then of a kernel with loads: no bank has more lines than it stores
@@ -41,7 +41,7 @@ class Probe:
         cubin = self._gpu.compile(SOURCE)
         self._kernels = {kind: self._gpu.function(cubin, name, SHARED_BYTES, 0) for kind, name in KERNELS.items()}
         self._repeated = {kind: self._gpu.function(cubin, name) for kind, name in REPEATED.items()}
-        self._change = self._gpu.function(cubin, b"change_carveout", 0, 100)
+        self._change, self._shrink = (self._gpu.function(cubin, b"change_carveout", 0, each) for each in (100, 0))
         self._base = -(-self._gpu.allocate(LINES * LINE + ALIGNMENT) // ALIGNMENT) * ALIGNMENT
         self._texture = self._gpu.texture(self._base, LINES * LINE)
         self._out = self._gpu.allocate(self._gpu.sms * SHARED_BYTES)
@@ -87,22 +87,27 @@ class Probe:
     def repeat(self, kib: int) -> list[float]:
         """Milliseconds that loads of so much memory for each SM take; see `l1_texture` for the three conditions.
 
-        Neither kernel uses shared memory or states a carve-out.
+        Neither kernel uses shared memory or prefers a carve-out. They run with the last one, the smallest.
         """
         words, shape = kib << 8, (self._gpu.sms, THREADS)
         array = self._gpu.allocate(self._gpu.sms * kib << 10)
         self._gpu.upload(array, np.zeros(self._gpu.sms * words, np.uint32))
         texture = self._gpu.texture(array, self._gpu.sms * kib << 10)
         arguments = (array, U64), (texture, U64), (words, U32), (REPEATS, U32), (self._out, U64)
+        self._gpu.launch(self._repeated[GLOBAL], shape, 0, *arguments)  # the first time is longer
         times = []
         for fetches, changes in ((False, True), (True, False), (True, True)):
-            self._gpu.launch(self._change, (self._gpu.sms, 1), 1024)
+            self._empty_l1()
             if fetches:
                 self._gpu.launch(self._repeated[TEXTURE], shape, 0, *arguments)
             if changes:
-                self._gpu.launch(self._change, (self._gpu.sms, 1), 1024)
+                self._empty_l1()
             times.append(self._gpu.time(self._repeated[GLOBAL], shape, 0, *arguments))
         return times
+
+    def _empty_l1(self) -> None:
+        for kernel in (self._change, self._shrink):
+            self._gpu.launch(kernel, (self._gpu.sms, 1), 1024)
 
     def choose(self, *counts: int) -> list[Lines]:
         """So many different lines each, in random order."""
