@@ -6,7 +6,7 @@
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-constexpr u32 HIT_CYCLES = 192;  // at most; an access that misses takes 230 and more
+constexpr u32 MAX_HIT_CYCLES = 192;  // an access that misses takes 230 and more
 
 extern __shared__ u32 missed[];
 
@@ -58,7 +58,7 @@ __device__ void follow(u64 start, u64 texture, u32 count, u32* out, u32 words) {
         asm volatile("mov.u32 %0, %%clock;" : "=r"(after)::"memory");
         clocks[0] = before;
         clocks[1] = after;
-        bits |= (after - before > HIT_CYCLES) << i % 32;
+        bits |= (after - before > MAX_HIT_CYCLES) << i % 32;
         if (i % 32 == 31 || i == count - 1) {
             missed[i / 32] = bits;
             bits = 0;

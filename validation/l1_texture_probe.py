@@ -25,7 +25,7 @@ LAPS = 6
 RANDOM = (  # lines of a texture kernel, then of a kernel with loads: no bank has more lines than it stores
     *((0, 1500), (100, 1500), (300, 1300), (600, 1000), (800, 800), (1000, 600), (1200, 400), (1400, 200)),
 )
-CROWDED = ((1929, 1800), (1000, 1800), (100, 1800), (1929, 1000), (1929, 1100), (1929, 1400))  # banks have more
+OVERFULL = ((1929, 1800), (1000, 1800), (100, 1800), (1929, 1000), (1929, 1100), (1929, 1400))  # banks have more
 
 Lines = NDArray[np.int64]
 Chain = tuple[int, Lines]  # kind of access, lines in their order
@@ -33,7 +33,7 @@ Step = tuple[int, int]  # number of a chain, laps
 
 
 class Probe:
-    """Runs kernels one after the other on every SM, from an L1 without data on."""
+    """Runs kernels one after the other on every SM, starting with an empty L1."""
 
     def __init__(self, seed: int) -> None:
         self._gpu = Gpu()
@@ -85,7 +85,7 @@ class Probe:
         return int((flags == flags[0]).all(axis=1).sum())
 
     def repeat(self, kib: int) -> list[float]:
-        """Milliseconds that loads of so much memory for each SM take; see `l1_texture` for the three conditions.
+        """Milliseconds that loads of `kib` KiB per SM take; see `l1_texture` for the three conditions.
 
         Neither kernel uses shared memory or prefers a carve-out. They run with the last one, the smallest.
         """
@@ -110,12 +110,12 @@ class Probe:
             self._gpu.launch(kernel, (self._gpu.sms, 1), 1024)
 
     def choose(self, *counts: int) -> list[Lines]:
-        """So many different lines each, in random order."""
+        """As many distinct lines as each of the counts, in random order."""
         order = self.rng.permutation(LINES)[: sum(counts)]
         return np.split(order, [*accumulate(counts)][:-1])
 
     def lines_of_sets(self, kind: int, sets: Lines, each: int, half: int) -> Lines:
-        """So many lines in each of these sets, from the lower or upper half of the memory, in random order."""
+        """`each` lines in each of these sets, from the lower or upper half of the memory, in random order."""
         lines = np.arange(LINES // 2) + half * LINES // 2
         of_lines = sets_of(kind, lines)
         chosen = [self.rng.choice(lines[of_lines == number], each, replace=False) for number in sets.tolist()]
@@ -146,7 +146,7 @@ def measure(seed: int) -> dict[str, NDArray[Any]]:
         [second, third],  # without texture fetches
     ):
         probe.run(chains, steps)
-    for fetched, loaded in CROWDED:
+    for fetched, loaded in OVERFULL:
         probe.run([*zip(kinds, probe.choose(fetched, loaded), strict=False)], [first, second])
     return {
         "chains": np.array(probe.chains, np.int32),

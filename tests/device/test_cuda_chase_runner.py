@@ -176,7 +176,9 @@ def test_another_carveout_before_every_run_frees_the_l1(path, carveout):
     run([chase(path, Sequential(25, 64), carveout=carveout)], context, shared_beside_l1=TEN_SLOTS)
     assert context.launches[-2:] == ["empty", "chase_each"]
     assert context.launches.count("empty") == context.launches.count("chase_each")
-    before, after = ([each for each in context.kernels.values() if each.name == name] for name in ("empty", "chase_each"))
+    before, after = (
+        [each for each in context.kernels.values() if each.name == name] for name in ("empty", "chase_each")
+    )
     assert abs(before[0].carveout - after[0].carveout) >= 50
 
 

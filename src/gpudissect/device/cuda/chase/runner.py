@@ -37,7 +37,7 @@ _TIMEOUT_S, _TIMEOUT_S_PER_ACCESS = 20.0, 5e-6
 _MAX_ATTEMPTS = 3  # launches until no two blocks share an SM
 SHARED_SM = f"chases meant for different SMs ran on one, {_MAX_ATTEMPTS} times over"
 _LOW_32 = 0xFFFFFFFF
-_EMPTY_BYTES = 1024  # of shared memory, so that the driver takes the preferred carve-out
+_EMPTY_BYTES = 1024  # of shared memory, so that the driver applies the preferred carve-out
 CHAINS: Code = ("chains.cu",)
 
 
@@ -231,8 +231,8 @@ class ChaseRunner:
     def _free_l1(self, carveout: int) -> None:
         """Queue an empty block for each SM with another carve-out: a change of the carve-out frees the data storage.
 
-        Otherwise, invalid lines of earlier kernels keep theirs. On an H200, up to 95 % of the accesses to one line more
-        than fits then missed on some SMs, and half of them still did 500 laps later (docs/l1.md).
+        Otherwise, lines of texture fetches of earlier kernels keep theirs: on H200s, more than 90 % of the loads of
+        footprints that fit then missed on some SMs (docs/l1.md).
         """
         kernel = self.context.kernel(*CHAINS, "empty")
         kernel.configure(shared=_EMPTY_BYTES, carveout=0 if carveout >= 50 else 100)
