@@ -34,6 +34,17 @@ class Plateau:
     points: tuple[tuple[int, int], ...]  # (footprint, stride) in bytes of the chains served here, nearly all of them
     samples: Array  # of those chains
     limits: tuple[float, float] = (-np.inf, np.inf)  # of the samples: others lay on no plateau, or on another
+    medians: tuple[float, ...] = ()  # of those chains, which may have run on different SMs
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the medians; 0 for one chain."""
+        return float(np.std(self.medians, ddof=1)) if len(self.medians) > 1 else 0.0
+
+    @property
+    def range(self) -> float:
+        """Difference between the largest and the smallest median."""
+        return max(self.medians) - min(self.medians) if self.medians else 0.0
 
     @property
     def largest(self) -> int:
@@ -51,7 +62,8 @@ def plateau_of(points: Sequence[tuple[int, int]], samples: Sequence[Array]) -> P
     """One plateau from samples known to belong together."""
     pooled = np.concatenate(samples)
     low, median, high = np.quantile(pooled, [0.005, 0.5, 0.995])
-    return Plateau(float(median), float(low), float(high), tuple(points), pooled)
+    medians = tuple(float(np.median(each)) for each in samples)
+    return Plateau(float(median), float(low), float(high), tuple(points), pooled, medians=medians)
 
 
 def nearest_plateau(points: Sequence[tuple[int, int]], samples: Sequence[Array]) -> Plateau:

@@ -96,7 +96,9 @@ def latency_plan(element: str, bench: Bench, known: Known) -> Plan:
     if level is None:
         return absent(element, known, "hit_latency")
     latency, evidence = yield from chase_latency(level.path, _resident_chains(level), bench)
-    return Outcome((latency_estimate(element, "hit_latency", latency, METHOD, evidence),), latency)
+    # One SM followed the chain. Others may be farther from the cache, or nearer, by as much as those of the plateau.
+    of_any_sm = Latency(latency.cycles, latency.low - level.hit.range, latency.high + level.hit.range)
+    return Outcome((latency_estimate(element, "hit_latency", of_any_sm, METHOD, evidence),), latency)
 
 
 def penalty_plan(element: str, bench: Bench, known: Known) -> Plan:
@@ -106,7 +108,10 @@ def penalty_plan(element: str, bench: Bench, known: Known) -> Plan:
         return absent(element, known, "miss_penalty")
     is_last = level is known[levels_of(element)].found[-1]
     chases = [sample_chase(level.path, *max(level.behind.points), bench)] if level.behind and is_last else []
-    penalty = yield from _penalty_estimate(level, timing.deviation if timing and is_last else 0.0, chases, bench)
+    deviation = 0.0 if level.behind is None else level.behind.deviation
+    if is_last:
+        deviation = timing.deviation if timing else 0.0
+    penalty = yield from _penalty_estimate(level, deviation, chases, bench)
     if lines is not None and lines.slower is not None and penalty.confidence is not None:
         penalty = replace(penalty, confidence=DOUBTFUL, caveats=(*penalty.caveats, str(lines.slower)))
     return Outcome((penalty,))
