@@ -247,13 +247,8 @@ def check_sharing(gpu: Mapping[str, Numbers]) -> bool:
 
 def pack(files: list[Path]) -> None:
     """Write `DATA` from what `code_map_probe.py` measured."""
-    arrays: dict[str, NDArray[Any]] = {}
-    for gpu, path in enumerate(files):
-        with np.load(path, allow_pickle=False) as data:
-            for name in data:
-                small = data[name].astype(np.uint16) if data[name].max() < 1 << 16 else data[name]
-                arrays[f"{gpu}_{name}"] = small
-    recorded_map.save(DATA, arrays)
+    arrays = recorded_map.joined(files).items()
+    recorded_map.save(DATA, {name: each.astype(np.uint16) if each.max() < 1 << 16 else each for name, each in arrays})
 
 
 def check(data: Mapping[str, NDArray[np.integer[Any]]]) -> bool:

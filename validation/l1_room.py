@@ -19,10 +19,12 @@ the policy alone predicts every access.
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,36 +66,46 @@ def index_of(path: Memory) -> Index:
     return Index(IndexKind.XOR, masks=tuple(sum(1 << bit for bit in row) for row in rows))
 
 
-def pointer_sequence() -> list[int]:
-    """The sets of bank 0 in the order in which they lose lines."""
-    sets = np.zeros(SETS, dtype=np.int64)
-    for bit, value in enumerate(SEQUENCE):
-        sets ^= (np.arange(SETS) >> bit & 1) * value
-    return list(sets.tolist())
+def linear(values: Sequence[int]) -> Numbers:
+    """For each number of as many bits as there are values, the XOR of those that its bits select."""
+    found = np.zeros(1, dtype=np.int64)
+    for value in values:
+        found = np.concatenate([found, found ^ value])
+    return found
+
+
+@dataclass
+class Set:
+    """A set with policy last-two-hits: its lines, the next victim last, and those of its last two hits."""
+
+    lines: list[Any] = field(default_factory=list)
+    hits: list[Any] = field(default_factory=list)
+
+    def access(self, line: object) -> bool:
+        """Access a line; return whether it missed."""
+        if line in self.lines:
+            self.lines.remove(line)
+            self.lines.insert(0, line)
+            self.hits = [line, *self.hits[:1]]
+            return False
+        if len(self.lines) == WAYS:
+            self.lines.pop()
+        self.lines.insert(len({each for each in self.hits if each in self.lines}), line)
+        return True
 
 
 def simulate(lines: list[int], sets: list[int], start: int) -> tuple[Flags, int]:
     """Which lines miss when they are accessed for the second time, and where the pointer is then."""
-    order, pointer = pointer_sequence(), start
-    recency: dict[int, list[int]] = {number: [] for number in order}  # lines of a set, the next victim last
-    hits: dict[int, list[int]] = {number: [] for number in order}  # lines of the last two hits of a set
+    order, pointer = linear(SEQUENCE).tolist(), start
+    bank = {number: Set() for number in order}
     missed, held = [], 0
     for line, number in [*zip(lines, sets, strict=True)] * 2:
-        ways, last = recency[number], hits[number]
-        missed.append(line not in ways)
-        if line in ways:
-            ways.remove(line)
-            ways.insert(0, line)
-            hits[number] = [line, *last[:1]]
-            continue
-        held += 1
-        if len(ways) == WAYS:
-            ways.pop()
-            held -= 1
-        ways.insert(len({each for each in last if each in ways}), line)
+        held -= len(bank[number].lines)
+        missed.append(bank[number].access(line))
+        held += len(bank[number].lines)
         while held > BANK_LINES:
-            if len(recency[order[pointer]]) > 1:
-                recency[order[pointer]].pop()
+            if len(bank[order[pointer]].lines) > 1:
+                bank[order[pointer]].lines.pop()
                 held -= 1
             pointer = (pointer + 1) % SETS
     return np.array(missed[len(lines) :]), pointer

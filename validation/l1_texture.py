@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import recorded_map
-from l1_room import WAYS
+from l1_room import Set, linear
 from l1_room import index_of as published_index
 from numpy.typing import NDArray
 
@@ -35,7 +35,7 @@ from gpudissect.simulation.cache.index import set_numbers
 from gpudissect.workload import Path as Memory
 
 DATA = Path(__file__).parents[1] / "docs" / "results" / "l1-texture-h200.npz"
-LINE, LINES, SETS, SET_BITS = 128, 8192, 512, 9
+SMS, LINE, LINES, SETS, SET_BITS = 132, 128, 8192, 512, 9
 GLOBAL, READONLY, TEXTURE, CHANGE = 0, 1, 2, -1
 LINEAR = (469, 358, 97, 22, 223, 473, 50, 351, 442)
 """A set of loads is, as a set of texture fetches, the XOR of those numbers that its bits select, and a constant."""
@@ -102,43 +102,25 @@ def observed_map(runs: list[list[Step | None]]) -> Numbers:
     return found
 
 
-def linear_map() -> Numbers:
-    """The same from `LINEAR`, without the constant."""
-    sets = np.zeros(SETS, np.int64)
-    for bit, value in enumerate(LINEAR):
-        sets ^= (np.arange(SETS) >> bit & 1) * value
-    return sets
-
-
 def predict(run: list[Step | None], of_loads: Numbers, texture_stays: bool) -> list[Flags]:
     """Which accesses of each kernel miss, with policy last-two-hits.
 
     A kernel with texture fetches begins with an empty L1. One without loses the lines that were loaded; those of
     texture fetches stay if `texture_stays`. A change of the carve-out removes all lines.
     """
-    ways: list[list[tuple[bool, int]]] = [[] for _ in range(SETS)]  # lines of each set, the next victim last
-    hits: list[list[tuple[bool, int]]] = [[] for _ in range(SETS)]  # the lines of its last two hits
+    cache = [Set() for _ in range(SETS)]
     predicted = []
     for step in run:
         stays = texture_stays and step is not None and step.kind != TEXTURE
-        ways = [[line for line in each if stays and line[0]] for each in ways]
+        for each in cache:
+            each.lines = [line for line in each.lines if stays and line[0]]
         if step is None:
             continue
         is_texture = step.kind == TEXTURE
         sets = sets_of(step.kind, step.lines)
         sets = sets if is_texture else of_loads[sets]
-        missed = []
-        for number, place in [*zip(step.lines.tolist(), sets.tolist(), strict=True)] * step.laps:
-            line, own, last = (is_texture, number), ways[place], hits[place]
-            missed.append(line not in own)
-            if line in own:
-                own.remove(line)
-                own.insert(0, line)
-                hits[place] = [line, *last[:1]]
-            else:
-                if len(own) == WAYS:
-                    own.pop()
-                own.insert(len({each for each in last if each in own}), line)
+        visits = [*zip(step.lines.tolist(), sets.tolist(), strict=True)] * step.laps
+        missed = [cache[place].access((is_texture, line)) for line, place in visits]
         predicted.append(np.array(missed).reshape(step.laps, -1))
     return predicted
 
@@ -160,12 +142,15 @@ def check(data: Mapping[str, NDArray[Any]]) -> bool:
 
 def check_gpu(name: str, runs: list[list[Step | None]]) -> bool:
     """The same for the runs of one GPU."""
-    found, linear = observed_map(runs), linear_map()
-    of_loads = linear ^ int(np.bincount(found ^ linear).argmax())
+    found, of_loads = observed_map(runs), linear(LINEAR)
+    of_loads ^= int(np.bincount(found ^ of_loads).argmax())
     agree = int((found == of_loads).sum())
     print(f"GPU {name}: {agree} of {SETS} sets of loads are those of texture fetches that the map gives")
     tested = runs[2 * SET_BITS :]
+    alike = set[int]()
     for run in tested:
+        if lines_at_a_time(run) <= MAX_STORED_LINES:
+            alike.add(next(step.matching_sms for step in run if step is not None and step.kind != TEXTURE))
         if [len(step.lines) for step in run if step is not None] == [600, 1000]:
             print(f"  {', '.join(map(described, run))}")
     wrong: dict[tuple[str, bool], int] = {}
@@ -179,8 +164,9 @@ def check_gpu(name: str, runs: list[list[Step | None]]) -> bool:
             wrong[what, texture_stays], total = (sum(each) for each in zip(*pairs, strict=True))
             place = "stay" if texture_stays else "go"
             print(f"  {what}, texture lines {place}: {wrong[what, texture_stays]} of {total} loads wrong")
+    print(f"  {FIRST}: the same loads miss on {min(alike)} to {max(alike)} SMs")
     is_better = all(10 * wrong[what, True] < wrong[what, False] for what in (FIRST, LATER, OVERFULL))
-    return agree == SETS and not wrong[FIRST, True] and is_better
+    return agree == SETS and alike == {SMS} and not wrong[FIRST, True] and is_better
 
 
 def described(step: Step | None) -> str:
@@ -200,25 +186,17 @@ def lines_at_a_time(run: list[Step | None]) -> int:
 
 
 def check_times(ms: NDArray[np.float64]) -> bool:
-    """Print how much longer loads take after texture fetches; whether only those of much memory do."""
+    """Print how much longer loads of one GPU take after texture fetches; whether only those of much memory do."""
     medians = np.median(ms, axis=0)
     after, changed = medians[:, 1] / medians[:, 0], medians[:, 2] / medians[:, 0]
     for row in zip(KIB_PER_SM, after.tolist(), changed.tolist(), strict=True):
-        print(
-            "  {} KiB for each SM: {:.2f} times as long after texture fetches, {:.2f} with a change between".format(
-                *row
-            )
-        )
+        print("  {} KiB: {:.2f} times as long after texture fetches, {:.2f} with a change between".format(*row))
     return bool(np.abs(changed - 1).max() < 0.1 and np.abs(after[0] - 1) < 0.1 and after.max() > 1.5)
 
 
 def pack(paths: list[Path]) -> None:
     """Write `DATA` from the files of the probe, one for each GPU."""
-    arrays = {}
-    for number, path in enumerate(paths):
-        with np.load(path, allow_pickle=False) as measured:
-            arrays |= {f"{number}_{name}": measured[name] for name in measured.files}
-    recorded_map.save(DATA, arrays)
+    recorded_map.save(DATA, recorded_map.joined(paths))
 
 
 if __name__ == "__main__":

@@ -313,11 +313,7 @@ def check_watch(used: list[Flags]) -> bool:
 
 def pack(files: list[Path]) -> None:
     """Write `DATA` from what `l2_policy_probe.py` measured."""
-    arrays = {}
-    for number, path in enumerate(files):
-        with np.load(path, allow_pickle=False) as found:
-            arrays.update({f"{number}_{name}": found[name] for name in found})
-    recorded_map.save(DATA, arrays)
+    recorded_map.save(DATA, recorded_map.joined(files))
 
 
 def check(data: Mapping[str, NDArray[np.integer[Any]]]) -> bool:

@@ -15,6 +15,15 @@ def save(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes them for its own options
 
 
+def joined(files: list[Path]) -> dict[str, NDArray[Any]]:
+    """The arrays that a probe wrote on each GPU, by the number of the GPU and their names: undoes `by_gpu`."""
+    found: dict[str, NDArray[Any]] = {}
+    for gpu, file in enumerate(files):
+        with np.load(file, allow_pickle=False) as arrays:
+            found |= {f"{gpu}_{name}": arrays[name] for name in arrays.files}
+    return found
+
+
 def by_gpu(data: Mapping[str, NDArray[np.integer[Any]]]) -> dict[str, dict[str, NDArray[np.int64]]]:
     """The arrays of each GPU, by its number and their names."""
     found: dict[str, dict[str, NDArray[np.int64]]] = {}

@@ -3,10 +3,10 @@
 import l1_texture
 import numpy as np
 import pytest
-from l1_texture import GLOBAL, LINES, READONLY, SETS, TEXTURE, Step, linear_map, predict, sets_of
+from l1_texture import GLOBAL, LINEAR, LINES, READONLY, SETS, TEXTURE, Step, linear, predict, sets_of
 
 LAPS = 3
-MAP = linear_map()
+MAP = linear(LINEAR)
 
 
 def lines_of_set(kind, number, count):
