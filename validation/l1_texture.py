@@ -20,42 +20,22 @@ other.
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import recorded_map
-from l1_room import Set, linear
-from l1_room import index_of as published_index
+from l1_storage import LINEAR, SETS, SMS, TEXTURE, Set, linear, sets_of
 from numpy.typing import NDArray
 
-from gpudissect.simulation.cache.geometry import Index
-from gpudissect.simulation.cache.index import set_numbers
-from gpudissect.workload import Path as Memory
-
 DATA = Path(__file__).parents[1] / "docs" / "results" / "l1-texture-h200.npz"
-SMS, LINE, LINES, SETS, SET_BITS = 132, 128, 8192, 512, 9
-GLOBAL, READONLY, TEXTURE, CHANGE = 0, 1, 2, -1
-LINEAR = (469, 358, 97, 22, 223, 473, 50, 351, 442)
-"""A set of loads is, as a set of texture fetches, the XOR of those numbers that its bits select, and a constant."""
+SET_BITS, CHANGE = 9, -1
 MAX_STORED_LINES = 1650  # at a time, at most, so that no bank has more lines than it stores
 KIB_PER_SM = (64, 96, 112, 128, 144, 160, 192, 224)
 FIRST, LATER, OVERFULL = "first kernels with loads", "later ones", "runs that may exceed the storage of a bank"
 
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-
-
-@cache
-def index_of(kind: int) -> Index:
-    """Index function of a kind of access, as published."""
-    return published_index(Memory.TEXTURE if kind == TEXTURE else Memory.GLOBAL)
-
-
-def sets_of(kind: int, lines: Numbers) -> Numbers:
-    """Numbers of the sets of lines, up to a constant that depends on their address."""
-    return np.asarray(set_numbers(index_of(kind), LINE, SETS, lines * LINE))
 
 
 @dataclass(frozen=True, eq=False)

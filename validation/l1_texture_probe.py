@@ -10,7 +10,8 @@ from typing import Any
 import gpu_probe
 import numpy as np
 from gpu_probe import U32, U64, Gpu
-from l1_texture import CHANGE, GLOBAL, KIB_PER_SM, LINE, LINES, READONLY, SET_BITS, SETS, TEXTURE, sets_of
+from l1_storage import GLOBAL, LINE, LINES, READONLY, SETS, TEXTURE, sets_of
+from l1_texture import CHANGE, KIB_PER_SM, SET_BITS
 from numpy.typing import NDArray
 
 SOURCE = Path(__file__).with_name("l1_texture.cu")

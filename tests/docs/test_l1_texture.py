@@ -3,7 +3,8 @@
 import l1_texture
 import numpy as np
 import pytest
-from l1_texture import GLOBAL, LINEAR, LINES, READONLY, SETS, TEXTURE, Step, linear, predict, sets_of
+from l1_storage import GLOBAL, LINEAR, LINES, READONLY, SETS, TEXTURE, linear, sets_of
+from l1_texture import Step, predict
 
 LAPS = 3
 MAP = linear(LINEAR)

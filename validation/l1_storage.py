@@ -1,0 +1,227 @@
+"""Check what `docs/l1.md` says of the data storage of the L1 of H200s, on recorded runs: ``--check`` for CI.
+
+`docs/results/l1-storage-h200.npz` holds runs on three GPUs, with nine sizes of shared memory. In each run, a kernel
+follows a chain with one thread on each SM, in an L1 that a change of the carve-out has emptied. The arrays of each GPU:
+
+- `rows`: KiB of shared memory, kind of access, laps, accesses of a lap, on how many SMs the same accesses missed.
+- `units`: sectors in the order of access, as numbers of 32 bytes, of all runs.
+- `missed`: a bit for each access, on one SM: whether it missed.
+
+Chains of one lap visit each line two or three times, in random order and in one of two sectors. The others access more
+lines of one bank than it stores, in the same order in each lap.
+
+`Bank` predicts every access. Only a constant for each GPU is fitted: which set of loads is which of the sequence.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import recorded_map
+from numpy.typing import NDArray
+
+from gpudissect.results.files import load
+from gpudissect.simulation.cache.geometry import Index, IndexKind
+from gpudissect.simulation.cache.index import set_numbers
+
+DATA = Path(__file__).parents[1] / "docs" / "results" / "l1-storage-h200.npz"
+GLOBAL, READONLY, TEXTURE = KINDS = range(3)
+SMS, LINES, LINE, SECTORS, SETS, WAYS, BANKS = 132, 8192, 128, 4, 512, 4, 4
+ROOMS = {kib: 2 * (249 - kib) for kib in (8, 16, 32, 64, 100, 132, 164, 196, 228)}
+"""Lines that a bank stores, by KiB of shared memory; 7 of the 256 KiB hold neither."""
+SEQUENCE = (468, 356, 4, 8, 16, 32, 64, 469, 358)
+"""Set t of the sequence, as for texture fetches, is the XOR of those of these numbers that the bits of t select.
+
+The last two bits of t are the bank."""
+LINEAR = (469, 358, 97, 22, 223, 473, 50, 351, 442)
+"""A set of loads is, as a set of texture fetches, the XOR of those numbers that its bits select, and a constant."""
+VISITS_OF_HIT, VISITS_OF_REPLACEMENT, VISITS_OF_FILL = 1, 2, 5
+MAX_WRONG = 0.001  # of the accesses of a kind and a size of shared memory
+FITTED_RUNS = 5  # of loads with the largest shared memory, from which the constant is found
+
+Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@cache
+def index_of(kind: int) -> Index:
+    """Index function of the L1 of the H200 for a kind of access, as published."""
+    element = "texture" if kind == TEXTURE else "l1"
+    (text,) = (
+        str(each.value)
+        for each in load(DATA.with_name("h200.json")).findings
+        if (each.element, each.attribute) == (element, "index_function")
+    )
+    rows = [map(int, row.split("^")) for row in text.removeprefix("xor ").split()]
+    return Index(IndexKind.XOR, masks=tuple(sum(1 << bit for bit in row) for row in rows))
+
+
+def sets_of(kind: int, lines: Numbers) -> Numbers:
+    """Numbers of the sets of lines, up to a constant that depends on their address."""
+    return np.asarray(set_numbers(index_of(kind), LINE, SETS, lines * LINE))
+
+
+def linear(values: tuple[int, ...]) -> Numbers:
+    """For each number of as many bits as there are values, the XOR of those that its bits select."""
+    found = np.zeros(1, dtype=np.int64)
+    for value in values:
+        found = np.concatenate([found, found ^ value])
+    return found
+
+
+def places_of(kind: int, lines: Numbers, constant: int = 0) -> Numbers:
+    """Places in the sequence of the sets of lines: 128 for each bank."""
+    sets = sets_of(kind, lines)
+    return np.argsort(linear(SEQUENCE))[sets if kind == TEXTURE else linear(LINEAR)[sets] ^ constant]
+
+
+def banks_of(kind: int, lines: Numbers) -> Numbers:
+    """Banks of lines, up to a constant that depends on their address."""
+    return places_of(kind, lines) // (SETS // BANKS)
+
+
+@dataclass
+class Set:
+    """A set with policy last-two-hits: its lines, the next victim last, and those of its last two hits."""
+
+    lines: list[Any] = field(default_factory=list)
+    hits: list[Any] = field(default_factory=list)
+
+    def access(self, line: object) -> bool:
+        """Access a line; return whether it missed."""
+        if line in self.lines:
+            self.lines.remove(line)
+            self.lines.insert(0, line)
+            self.hits = [line, *self.hits[:1]]
+            return False
+        if len(self.lines) == WAYS:
+            self.evict()
+        self.lines.insert(len({each for each in self.hits if each in self.lines}), line)
+        return True
+
+    def evict(self) -> None:
+        """Evict the next victim; its hits no longer count."""
+        line = self.lines.pop()
+        self.hits = [None if each == line else each for each in self.hits]
+
+
+class Bank:
+    """A bank: its sets in the order of the sequence, and storage for `room` lines and one more.
+
+    If more than `room` lines are stored, an access visits sets in sequence, beginning at a pointer: 1 set if its line
+    is present, 2 if its line replaces another, 5 if its line enters a free way. Sets without lines do not count. Each
+    set that is visited loses its next victim. A load that hits may lose its own line; other accesses keep theirs. A set
+    whose next victim is kept counts as visited, except as the first set of a miss.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._sets = [Set() for _ in range(SETS // BANKS)]
+        self._sectors: dict[int, set[int]] = {}  # of the lines
+        self._stored = self._pointer = 0
+
+    def access(self, place: int, unit: int, is_texture: bool) -> bool:
+        """Access a sector of a set; return whether it missed."""
+        own, line, is_over = self._sets[place], unit // SECTORS, self._stored > self._room
+        before = len(own.lines)
+        if is_new := own.access(line):
+            self._sectors[line] = set()
+        missed = unit not in self._sectors[line]
+        self._sectors[line].add(unit)
+        self._stored += len(own.lines) - before
+        if is_over:
+            visits = VISITS_OF_HIT if not is_new else VISITS_OF_FILL if before < WAYS else VISITS_OF_REPLACEMENT
+            for number in range(visits):
+                self._visit(line if missed or is_texture else None, missed and not number)
+        return missed
+
+    def _visit(self, kept: int | None, passes: bool) -> None:
+        """Visit the next set with lines; `passes`: a set whose next victim is `kept` does not count."""
+        while True:
+            visited = self._sets[self._pointer]
+            self._pointer = (self._pointer + 1) % len(self._sets)
+            if visited.lines and visited.lines[-1] != kept:
+                visited.evict()
+                self._stored -= 1
+                return
+            if visited.lines and not passes:
+                return
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Accesses of a kernel and which of them missed; shapes (accesses,)."""
+
+    shared_kib: int
+    kind: int
+    matching_sms: int
+    units: Numbers
+    missed: Flags
+
+
+def runs_of(gpu: Mapping[str, Numbers]) -> list[Run]:
+    """The runs of a GPU."""
+    bits = np.unpackbits(gpu["missed"].astype(np.uint8)).astype(bool)
+    runs, first, first_bit = [], 0, 0
+    for kib, kind, laps, count, matching in gpu["rows"].tolist():
+        units, missed = np.tile(gpu["units"][first : first + count], laps), bits[first_bit : first_bit + laps * count]
+        runs.append(Run(kib, kind, matching, units, missed))
+        first, first_bit = first + count, first_bit + laps * count
+    return runs
+
+
+def predict(run: Run, constant: int, room: int, most: int = sys.maxsize) -> Flags:
+    """Which of the first `most` accesses miss."""
+    banks, is_texture = [Bank(room) for _ in range(BANKS)], run.kind == TEXTURE
+    places = places_of(run.kind, run.units // SECTORS, constant)
+    numbers = zip((places // (SETS // BANKS)).tolist(), (places % (SETS // BANKS)).tolist(), strict=True)
+    visits = list(zip(numbers, run.units.tolist(), strict=True))[:most]
+    return np.array([banks[bank].access(place, unit, is_texture) for (bank, place), unit in visits])
+
+
+def fitted_constant(runs: list[Run]) -> int:
+    """The constant with which the fewest accesses of some runs of loads are mispredicted."""
+    best, fewest = 0, sys.maxsize
+    some = [run for run in runs if run.kind != TEXTURE and run.shared_kib == max(ROOMS)][:FITTED_RUNS]
+    for constant in range(SETS):
+        wrong = 0
+        for run in some:
+            if wrong < fewest:
+                wrong += int((predict(run, constant, ROOMS[run.shared_kib]) != run.missed).sum())
+        if wrong < fewest:
+            best, fewest = constant, wrong
+    return best
+
+
+def check(data: Mapping[str, NDArray[Any]]) -> bool:
+    """Print what the runs show; whether that is what the page says."""
+    return all([check_gpu(name, runs_of(gpu)) for name, gpu in recorded_map.by_gpu(data).items()])
+
+
+def check_gpu(name: str, runs: list[Run]) -> bool:
+    """The same for the runs of one GPU."""
+    constant, holds = fitted_constant(runs), min(run.matching_sms for run in runs) == SMS
+    for limited in (True, False):
+        wrong, total = np.zeros((len(KINDS), len(ROOMS)), int), np.zeros((len(KINDS), len(ROOMS)), int)
+        for run in runs:
+            at = run.kind, list(ROOMS).index(run.shared_kib)
+            room = ROOMS[run.shared_kib] if limited else LINES
+            wrong[at] += (predict(run, constant, room) != run.missed).sum()
+            total[at] += run.missed.size
+        what = "with data storage" if limited else "with storage for every line"
+        print(f"GPU {name}, {what}: wrong accesses by kind {wrong.sum(axis=1)} of {total.sum(axis=1)}")
+        holds &= bool((wrong <= MAX_WRONG * total).all()) == limited
+    return holds
+
+
+def pack(paths: list[Path]) -> None:
+    """Write `DATA` from the files of the probe, one for each GPU."""
+    recorded_map.save(DATA, recorded_map.joined(paths))
+
+
+if __name__ == "__main__":
+    sys.exit(recorded_map.main(__doc__, DATA, check, pack))
