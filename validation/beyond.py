@@ -77,7 +77,7 @@ def page(rows: Sequence[Row]) -> str:
         f"(95 %: up to {high:.1%}). Answers of one GPU are not independent.",
         f"- Pairs of features: {len(rows) - len(FEATURES)} of {comb(len(FEATURES), 2)}.",
         f"- Failed experiments: {sum(len(row.failures) for row in rows)}.",
-        "- These GPUs revealed three errors, since corrected, so they are no fresh sample: "
+        "- These GPUs revealed six errors, since corrected, so they are no fresh sample: "
         "[answers with too much confidence](what-we-got-wrong.md#answers-with-too-much-confidence).",
         "",
         f"## Wrong answers at {HIGH_CONFIDENCE} or more",

@@ -122,10 +122,10 @@ def _next_lines(name: str, lines: int) -> Callable[[Model], Model]:
     return lambda model: model.with_(prefetch=Prefetch(name, lines * model.hierarchy.caches[name].line, run=0))
 
 
-def _room(share: float, halves: bool) -> Callable[[Model], Model]:
+def _room(share: float) -> Callable[[Model], Model]:
     def change(model: Model) -> Model:
         lines = int(share * sum(model.hierarchy.caches["l1"].ways))
-        return model.with_cache("l1", policy=LRU, room=Room(lines, halves))
+        return model.with_cache("l1", policy=LRU, room=Room(lines))
 
     return change
 
@@ -178,8 +178,8 @@ FEATURES: dict[str, Callable[[Model], Model]] = {
     "size: L2 of 96 KiB": _size("l2", 96 * KIB, 16),
     "size: L1 of one line": _one_line_l1,
     "lines: 96 B in the L1": _lines("l1", 96, 32),
-    "room: more tags than data": _room(0.9, False),
-    "room: by touches": _room(0.8, True),
+    "room: more tags than data": _room(0.9),
+    "room: for half of the tags": _room(0.5),
     "policy: victims 2 3 2 1 2 4": _policy(Policy(PolicyKind.ORDER, order=(2, 3, 2, 1, 2, 4))),
     "policy: nearly equal weights": _policy(Policy(PolicyKind.WEIGHTED, (0.26, 0.25, 0.25, 0.24))),
     "policy: bimodal insertion": _policy(Policy(PolicyKind.BIP)),

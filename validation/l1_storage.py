@@ -1,6 +1,6 @@
 """Check what `docs/l1.md` says of the data storage of the L1 of H200s, on recorded runs: ``--check`` for CI.
 
-`docs/results/l1-storage-h200.npz` holds runs on three GPUs, with nine sizes of shared memory. In each run, a kernel
+`docs/results/l1-storage-h200.npz` holds runs on four GPUs, with nine sizes of shared memory. In each run, a kernel
 follows a chain with one thread on each SM, in an L1 that a change of the carve-out has emptied. The arrays of each GPU:
 
 - `rows`: KiB of shared memory, kind of access, laps, accesses of a lap, on how many SMs the same accesses missed.
@@ -14,7 +14,7 @@ lines of one bank than it stores, in the same order in each lap.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -31,6 +31,7 @@ from gpudissect.simulation.cache.index import set_numbers
 DATA = Path(__file__).parents[1] / "docs" / "results" / "l1-storage-h200.npz"
 GLOBAL, READONLY, TEXTURE = KINDS = range(3)
 SMS, LINES, LINE, SECTORS, SETS, WAYS, BANKS = 132, 8192, 128, 4, 512, 4, 4
+BANK_SETS = SETS // BANKS
 ROOMS = {kib: 2 * (249 - kib) for kib in (8, 16, 32, 64, 100, 132, 164, 196, 228)}
 """Lines that a bank stores, by KiB of shared memory; 7 of the 256 KiB hold neither."""
 SEQUENCE = (468, 356, 4, 8, 16, 32, 64, 469, 358)
@@ -81,7 +82,7 @@ def places_of(kind: int, lines: Numbers, constant: int = 0) -> Numbers:
 
 def banks_of(kind: int, lines: Numbers) -> Numbers:
     """Banks of lines, up to a constant that depends on their address."""
-    return places_of(kind, lines) // (SETS // BANKS)
+    return places_of(kind, lines) // BANK_SETS
 
 
 @dataclass
@@ -120,7 +121,7 @@ class Bank:
 
     def __init__(self, room: int) -> None:
         self._room = room
-        self._sets = [Set() for _ in range(SETS // BANKS)]
+        self._sets = [Set() for _ in range(BANK_SETS)]
         self._sectors: dict[int, set[int]] = {}  # of the lines
         self._stored = self._pointer = 0
 
@@ -138,6 +139,13 @@ class Bank:
             for number in range(visits):
                 self._visit(line if missed or is_texture else None, missed and not number)
         return missed
+
+    def remove(self, lines: Callable[[int], bool]) -> None:
+        """Remove some lines; their storage is free, which an H200 keeps for a while (see the page)."""
+        for each in self._sets:
+            before = len(each.lines)
+            each.lines = [line for line in each.lines if not lines(line)]
+            self._stored -= before - len(each.lines)
 
     def _visit(self, kept: int | None, passes: bool) -> None:
         """Visit the next set with lines; `passes`: a set whose next victim is `kept` does not count."""
@@ -178,7 +186,7 @@ def predict(run: Run, constant: int, room: int, most: int = sys.maxsize) -> Flag
     """Which of the first `most` accesses miss."""
     banks, is_texture = [Bank(room) for _ in range(BANKS)], run.kind == TEXTURE
     places = places_of(run.kind, run.units // SECTORS, constant)
-    numbers = zip((places // (SETS // BANKS)).tolist(), (places % (SETS // BANKS)).tolist(), strict=True)
+    numbers = zip((places // BANK_SETS).tolist(), (places % BANK_SETS).tolist(), strict=True)
     visits = list(zip(numbers, run.units.tolist(), strict=True))[:most]
     return np.array([banks[bank].access(place, unit, is_texture) for (bank, place), unit in visits])
 

@@ -25,14 +25,28 @@ from typing import Any
 
 import numpy as np
 import recorded_map
-from l1_storage import LINEAR, SETS, SMS, TEXTURE, Set, linear, sets_of
+from l1_storage import (
+    BANK_SETS,
+    BANKS,
+    LINEAR,
+    LINES,
+    ROOMS,
+    SECTORS,
+    SEQUENCE,
+    SETS,
+    SMS,
+    TEXTURE,
+    Bank,
+    linear,
+    sets_of,
+)
 from numpy.typing import NDArray
 
 DATA = Path(__file__).parents[1] / "docs" / "results" / "l1-texture-h200.npz"
 SET_BITS, CHANGE = 9, -1
-MAX_STORED_LINES = 1650  # at a time, at most, so that no bank has more lines than it stores
 KIB_PER_SM = (64, 96, 112, 128, 144, 160, 192, 224)
-FIRST, LATER, OVERFULL = "first kernels with loads", "later ones", "runs that may exceed the storage of a bank"
+FIRST, LATER = "first kernels with loads", "later ones"
+PLACES = np.argsort(linear(SEQUENCE))  # of sets, in the sequence
 
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -83,26 +97,31 @@ def observed_map(runs: list[list[Step | None]]) -> Numbers:
 
 
 def predict(run: list[Step | None], of_loads: Numbers, texture_stays: bool) -> list[Flags]:
-    """Which accesses of each kernel miss, with policy last-two-hits.
+    """Which accesses of each kernel miss.
 
     A kernel with texture fetches begins with an empty L1. One without loses the lines that were loaded; those of
     texture fetches stay if `texture_stays`. A change of the carve-out removes all lines.
     """
-    cache = [Set() for _ in range(SETS)]
-    predicted = []
+    banks, predicted = _empty_banks(), []
     for step in run:
-        stays = texture_stays and step is not None and step.kind != TEXTURE
-        for each in cache:
-            each.lines = [line for line in each.lines if stays and line[0]]
         if step is None:
+            banks = _empty_banks()
             continue
         is_texture = step.kind == TEXTURE
+        for bank in banks:
+            bank.remove(lambda line, stays=texture_stays and not is_texture: not (stays and line >= LINES))
         sets = sets_of(step.kind, step.lines)
-        sets = sets if is_texture else of_loads[sets]
-        visits = [*zip(step.lines.tolist(), sets.tolist(), strict=True)] * step.laps
-        missed = [cache[place].access((is_texture, line)) for line, place in visits]
+        places = PLACES[sets if is_texture else of_loads[sets]].tolist()
+        units = ((step.lines + LINES * is_texture) * SECTORS).tolist()
+        visits = [*zip(places, units, strict=True)] * step.laps
+        missed = [banks[place // BANK_SETS].access(place % BANK_SETS, unit, is_texture) for place, unit in visits]
         predicted.append(np.array(missed).reshape(step.laps, -1))
     return predicted
+
+
+def _empty_banks() -> list[Bank]:
+    """The L1 with the smallest carve-out."""
+    return [Bank(ROOMS[min(ROOMS)]) for _ in range(BANKS)]
 
 
 def compare(run: list[Step | None], of_loads: Numbers, texture_stays: bool) -> list[tuple[int, int]]:
@@ -129,23 +148,22 @@ def check_gpu(name: str, runs: list[list[Step | None]]) -> bool:
     tested = runs[2 * SET_BITS :]
     alike = set[int]()
     for run in tested:
-        if lines_at_a_time(run) <= MAX_STORED_LINES:
-            alike.add(next(step.matching_sms for step in run if step is not None and step.kind != TEXTURE))
+        alike.add(next(step.matching_sms for step in run if step is not None and step.kind != TEXTURE))
         if [len(step.lines) for step in run if step is not None] == [600, 1000]:
             print(f"  {', '.join(map(described, run))}")
     wrong: dict[tuple[str, bool], int] = {}
     for texture_stays in (True, False):
-        counts: dict[str, list[tuple[int, int]]] = {FIRST: [], LATER: [], OVERFULL: []}
+        counts: dict[str, list[tuple[int, int]]] = {FIRST: [], LATER: []}
         for run in tested:
             first, *later = compare(run, of_loads, texture_stays)
-            counts[OVERFULL if lines_at_a_time(run) > MAX_STORED_LINES else FIRST].append(first)
+            counts[FIRST].append(first)
             counts[LATER] += later
         for what, pairs in counts.items():
             wrong[what, texture_stays], total = (sum(each) for each in zip(*pairs, strict=True))
             place = "stay" if texture_stays else "go"
             print(f"  {what}, texture lines {place}: {wrong[what, texture_stays]} of {total} loads wrong")
     print(f"  {FIRST}: the same loads miss on {min(alike)} to {max(alike)} SMs")
-    is_better = all(10 * wrong[what, True] < wrong[what, False] for what in (FIRST, LATER, OVERFULL))
+    is_better = all(10 * wrong[what, True] < wrong[what, False] for what in (FIRST, LATER))
     return agree == SETS and alike == {SMS} and not wrong[FIRST, True] and is_better
 
 
@@ -156,13 +174,6 @@ def described(step: Step | None) -> str:
     if step.kind == TEXTURE:
         return f"{len(step.lines)} lines fetched {step.laps} times"
     return f"{len(step.lines)} lines loaded: {step.missed[0, -1].mean():.1%} miss"
-
-
-def lines_at_a_time(run: list[Step | None]) -> int:
-    """Lines of the texture fetches and of the first loads of a run."""
-    kernels = [step for step in run if step is not None]
-    fetched, loaded = ([len(s.lines) for s in kernels if (s.kind == TEXTURE) is each] for each in (True, False))
-    return max(fetched, default=0) + loaded[0]
 
 
 def check_times(ms: NDArray[np.float64]) -> bool:

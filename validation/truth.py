@@ -114,16 +114,11 @@ def _structure(name: str, cache: Cache) -> Truth:
     masks = tuple(mask % MIN_INDEX_SPAN for mask in cache.index.masks)  # bits below the tested range
     index = replace(cache.index, masks=masks)
     name_of_index = canonical(index, cache.line, cache.sets)
-    ways = cache.ways
-    if cache.room is not None and not cache.room.halves and cache.sets == 1:
-        ways = (min(ways[0], cache.room.lines),)  # a tag that never has room is not there
-    return {(name, "sets"): cache.sets, (name, "ways"): _ways(ways), (name, "index_function"): name_of_index}
+    return {(name, "sets"): cache.sets, (name, "ways"): _ways(cache.ways), (name, "index_function"): name_of_index}
 
 
 def _replacement(name: str, cache: Cache) -> Truth:
     truth: Truth = {(name, "replacement_policy"): _policy_name(cache.policy, cache.ways)}
-    if cache.room is not None and cache.room.halves and cache.sets == 1:
-        return truth  # its ways are found as "at least", and the miss rate depends on them
     return truth if cache.policy.kind is PolicyKind.ORDER else truth | {(name, "max_miss_rate"): _max_miss_rate(cache)}
 
 

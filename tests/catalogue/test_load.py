@@ -62,12 +62,12 @@ def test_what_fills_a_cache(fill, example, tmp_path):
 
 
 def test_room_for_fewer_lines_than_tags(example, tmp_path):
-    room = 'room = { value = { lines = 100, halves = true }, assumed = "x" }'
+    room = 'room = { value = { lines = 100 }, assumed = "x" }'
     text = example.replace("count_per_sm = { value = 2,", f"{room}\ncount_per_sm = {{ value = 2,", 1)
     cache = hierarchy_of(text.replace("capacity = { value = 16384", "capacity = { value = 12800"), tmp_path).caches[
         "l1"
     ]
-    assert cache.room == Room(100, halves=True) and cache.capacity == 12800
+    assert cache.room == Room(100) and cache.capacity == 12800
 
 
 def test_distances(example, tmp_path):

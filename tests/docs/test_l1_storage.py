@@ -3,7 +3,10 @@
 import l1_storage
 import numpy as np
 import pytest
-from l1_storage import GLOBAL, LINEAR, ROOMS, SECTORS, SEQUENCE, SETS, TEXTURE, Bank, Run, linear, predict
+from l1_storage import GLOBAL, LINEAR, ROOMS, SECTORS, SEQUENCE, SETS, TEXTURE, WAYS, Bank, Run, linear, predict
+
+from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind, Room
+from gpudissect.simulation.cache.models import CacheModel
 
 ROOM = 4
 
@@ -90,3 +93,13 @@ def test_texture_fetches_need_no_constant():
     units = np.arange(400) * SECTORS
     run = Run(max(ROOMS), TEXTURE, 0, units, np.empty(0, bool))
     assert np.array_equal(predict(run, 0, 42), predict(run, 77, 42))
+
+
+@pytest.mark.parametrize("room", ROOMS.values())
+def test_a_simulated_cache_follows_the_same_rules(room):
+    sets, rng = 128, np.random.default_rng(room)
+    cache = Cache((WAYS,) * sets, 128, 32, Index(IndexKind.MODULO), Policy(PolicyKind.LAST_TWO_HITS), room=Room(room))
+    units = rng.integers(2 * room, size=3000) * SECTORS + rng.integers(2, size=3000)
+    bank = Bank(room)
+    expected = [bank.access(unit // SECTORS % sets, unit, is_texture=False) for unit in units.tolist()]
+    assert CacheModel(cache).access_many(units * 32).tolist() == expected

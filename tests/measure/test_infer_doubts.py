@@ -4,7 +4,7 @@ import pytest
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL, EXACT
-from gpudissect.measure.infer_doubts import Agreement, contradictions, disturbances, doubtful_sets, path_agreements
+from gpudissect.measure.infer_doubts import Agreement, ambiguities, contradictions, disturbances, path_agreements
 
 KIB, MIB = 1 << 10, 1 << 20
 CONSISTENT = {
@@ -51,18 +51,31 @@ def test_wrong_predictions_contradict_the_geometry_unless_the_policy_explains_th
     assert [each.confidence for each in found(changes, [Agreement("l1", share, 1.0)])] == confidences
 
 
-@pytest.mark.parametrize(
-    ("attribute", "fields", "about"),
-    [
-        ("sets", {"status": Status.AMBIGUOUS, "reason": "no index"}, "l1.capacity"),
-        ("sets", {"status": Status.AMBIGUOUS, "reason": "no index"}, "l1.line_size"),
-        ("ways", {"status": Status.FOUND, "value": 4, "low": 4, "confidence": 0.9, "method": "m"}, "l1.index_function"),
-    ],
-)
-def test_lines_that_fall_into_no_known_sets_make_what_follows_from_them_less_certain(attribute, fields, about):
-    """Random GPUs 2100251, 2100069 and 3000841: room for fewer lines than tags, half of it for a line used once."""
-    (contradiction,) = doubtful_sets({("l1", attribute): Estimate(element="l1", attribute=attribute, **fields)})
-    assert about in contradiction.about and contradiction.confidence == DOUBTFUL
+def ambiguous(element, attribute):
+    return Estimate(element=element, attribute=attribute, status=Status.AMBIGUOUS, reason="no index")
+
+
+@pytest.mark.parametrize("about", ["l1.capacity", "l1.line_size", "l1.fetch_granularity"])
+def test_lines_that_fall_into_no_known_sets_make_what_follows_from_them_less_certain(about):
+    """Random GPUs 2100251 and 2100069: room for fewer lines than tags. An L2 with lines of 96 B: its fetches, too."""
+    (doubt,) = ambiguities({("l1", "sets"): ambiguous("l1", "sets")})
+    assert about in doubt.about and doubt.confidence == DOUBTFUL
+
+
+@pytest.mark.parametrize("status", [Status.FOUND, Status.NOT_FOUND])
+def test_sizes_of_partitions_are_doubtful_where_the_line_is_ambiguous(status):
+    """Random GPUs 3000537 and 3000676: with random victims, or LIP, sectors of a line come and go alone."""
+    fields = {"value": 1, "low": 1, "high": 1, "confidence": 0.9, "method": "m"} if status is Status.FOUND else {}
+    reason = "" if status is Status.FOUND else "one partition"
+    segment = Estimate(element="l2", attribute="segment_size", status=status, reason=reason, **fields)
+    doubts = ambiguities({("l2", "line_size"): ambiguous("l2", "line_size"), ("l2", "segment_size"): segment})
+    assert [each.about for each in doubts] == ([("l2.capacity", "l2.segment_size")] if fields else [])
+
+
+def test_penalties_of_tlbs_are_doubtful_where_windows_are_ambiguous():
+    """A second TLB with pages of 32 MiB before windows of 64 MiB: every second page in order changes the window."""
+    (doubt,) = ambiguities({("page_table", "window"): ambiguous("page_table", "window")})
+    assert "tlb_l2.miss_penalty" in doubt.about
 
 
 def test_more_tags_than_room_are_no_contradiction_where_accesses_are_predicted_with_them():

@@ -19,30 +19,21 @@ from tests.support.one_cache import level
 
 
 @pytest.mark.parametrize("seed", [900029, 900083, 900130, 1200087])
-def test_a_line_that_takes_half_the_room_until_its_second_use_is_no_smaller_line(seed):
+def test_a_line_of_an_l1_with_more_tags_than_room_is_no_smaller_line(seed):
     gpu = random_gpu(seed)
     found = estimates(gpu, ["line.l1"], seed)["l1", "line_size"]
     assert (found.value, gpu.hierarchy.caches["l1"].line) == (256, 256)
 
 
-def test_a_line_size_is_ambiguous_where_granules_have_too_few_words_to_be_touched_twice():
-    assert estimates(random_gpu(1200060), ["line.l1"], 1200060)["l1", "line_size"].status is Status.AMBIGUOUS
-
-
 @pytest.mark.parametrize("seed", [1000468, 1200087, 1400005, 1400185])
 def test_sets_and_room_are_found_where_there_is_room_for_less_than_the_tags(seed):
-    """With or without half the room for lines used once. The room alone once looked like one large set."""
+    """The room alone once looked like one large set."""
     cache, found = random_gpu(seed).hierarchy.caches["l1"], estimates(random_gpu(seed), ["sets.l1"], seed)
     ways = found["l1", "ways"].value
     assert found["l1", "sets"].value == cache.sets and ways == (
         cache.ways if len(set(cache.ways)) > 1 else cache.ways[0]
     )
     assert found["l1", "capacity"].value == cache.capacity < sum(cache.ways) * cache.line
-
-
-def test_ways_of_one_set_are_a_bound_where_more_lines_are_resident_if_each_was_used_once():
-    found = estimates(random_gpu(1800420), ["sets.l1"], 1800420)["l1", "ways"]
-    assert (found.value, found.low, found.high) == (10, 10, None)
 
 
 def test_a_policy_that_predicts_too_little_of_one_set_is_not_certain():
@@ -98,16 +89,15 @@ def test_a_policy_that_errs_alike_in_two_runs_is_ambiguous():
     assert found.status is Status.AMBIGUOUS and "mru" in found.reason
 
 
-def test_misses_in_some_laps_only_need_lines_whose_room_depends_on_their_use():
+def test_misses_in_some_laps_only_are_in_doubt():
     """Seed 2500387: 1 % of the accesses are delayed; 550 lines seemed to miss in some laps, so 549 were reported."""
-    gpu = random_gpu(2500387)
-    found = estimates(gpu, ["sets.l1"], 2500387)["l1", "capacity"]
+    found = estimates(random_gpu(2500387), ["sets.l1"], 2500387)["l1", "capacity"]
     assert (found.value, found.high) == (550 * 32, 550 * 32) and found.low <= found.value
-    assert not gpu.hierarchy.caches["l1"].room.halves and found.confidence == CONFLICTED
+    assert found.confidence == CONFLICTED
 
 
 def test_a_capacity_that_was_not_tested_has_a_bracket_below_what_seems_to_fit():
-    """Seed 2800960: a line used once takes half the room, so 1417 lines miss in few laps; 1416 fit."""
+    """Seed 2800960: 1417 lines miss in few laps; 1416 fit."""
     gpu = random_gpu(2800960)
     found = estimates(gpu, ["sets.l1"], 2800960)["l1", "capacity"]
     cache = gpu.hierarchy.caches["l1"]

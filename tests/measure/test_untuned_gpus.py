@@ -253,8 +253,7 @@ def test_an_l2_that_was_not_found_is_no_l1(monkeypatch):
 
 ROOMS = [
     *((4, 64, Room(230), LRU), (4, 64, Room(230), FIFO), (4, 512, Room(1928), FIFO)),
-    *((4, 64, Room(200, halves=True), LRU), (4, 64, Room(200, halves=True), FIFO)),
-    *((8, 64, Room(400, halves=True), LRU), (8, 512, Room(2048, halves=True), FIFO)),
+    *((4, 64, Room(200), LRU), (8, 64, Room(400), LRU), (8, 512, Room(2048), FIFO)),
 ]
 
 

@@ -6,7 +6,6 @@ from itertools import chain
 from hypothesis import strategies as st
 
 from gpudissect.simulation.cache.geometry import (
-    HALF_ROOM_POLICIES,
     ROOM_POLICIES,
     Cache,
     Fill,
@@ -78,7 +77,7 @@ def caches(draw):
     sector = draw(st.sampled_from([line, line // 4, line // 16]))
     room = None
     if policy.kind in ROOM_POLICIES and draw(st.booleans()):
-        room = Room(draw(st.integers(sets, sum(ways))), policy.kind in HALF_ROOM_POLICIES and draw(st.booleans()))
+        room = Room(draw(st.integers(1, sum(ways))))
     return Cache(ways, line, sector, draw(indices(line, sets)), policy, room=room)
 
 

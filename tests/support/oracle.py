@@ -48,6 +48,11 @@ class OraclePolicy:
     def use(self, way, hit):
         pass
 
+    def forget(self, way):
+        """Its line was evicted, not replaced."""
+        self.order = [other for other in self.order if other != way]
+        self.recency, self.hits = ([other for other in each if other != way] for each in (self.recency, self.hits))
+
 
 class Lru(OraclePolicy):
     """The way whose last use is longest ago."""
@@ -218,8 +223,7 @@ class OracleCache:
         policy, kind = cache.policy, POLICIES[cache.policy.kind]
         self.policies = [kind(ways, draws, policy.weights, policy.order) for ways in cache.ways]
         self.present = set()  # set and sector
-        self.half_lines = {}  # of set and line, where there is room for data
-        self.turn = 0  # set that loses a line next
+        self.turn = 0  # set that evicts a line next, where there is room for data
         self.victim = []  # addresses of the sectors that the last replacement evicted
 
     def access(self, address, index=None):
@@ -227,19 +231,23 @@ class OracleCache:
         number = set_of(self.cache, address, index)
         sector = number, address // self.cache.sector
         ways, policy = self.sets[number], self.policies[number]
+        exceeds = self.cache.room is not None and self.lines() > self.cache.room.lines
         if line in ways:
             hit = sector in self.present
             self.present.add(sector)
             policy.use(ways.index(line), True)
-            self.take_room(number, line, 2)
+            if exceeds:
+                self.give_room(1, None if hit else (number, line))
             return hit
         way = ways.index(None) if None in ways else policy.victim()
+        turns = 5 if None in ways else 2
         if ways[way] is not None:
             self.evict(number, way)
         ways[way] = line
         self.present.add(sector)
         policy.use(way, False)
-        self.take_room(number, line, 1 if self.cache.room and self.cache.room.halves else 2)
+        if exceeds:
+            self.give_room(turns, (number, line))
         return False
 
     def evict(self, number, way):
@@ -248,7 +256,6 @@ class OracleCache:
         gone = sorted(s for n, s in self.present if (n, s // per_line) == evicted)
         self.victim = [sector * self.cache.sector for sector in gone]
         self.present = {(n, s) for n, s in self.present if (n, s // per_line) != evicted}
-        self.half_lines.pop(evicted, None)
         self.sets[number][way] = None
 
     def look_up(self, address, index, moves):
@@ -264,19 +271,29 @@ class OracleCache:
             self.evict(number, self.sets[number].index(line))
         return True
 
-    def _next_victim(self, ways, policy):
-        if isinstance(policy, LastTwoHits):  # which goes on counting the ways that lost their lines
-            return [way for way in policy.recency if ways[way] is not None][-1]
-        return policy.order.pop(0)
+    def lines(self):
+        return sum(line is not None for ways in self.sets for line in ways)
 
-    def take_room(self, number, line, half_lines):
-        if self.cache.room is None:
-            return
-        self.half_lines[number, line] = half_lines
-        while sum(self.half_lines.values()) > 2 * self.cache.room.lines:
-            if sum(line is not None for line in self.sets[self.turn]) > 1:
-                self.evict(self.turn, self._next_victim(self.sets[self.turn], self.policies[self.turn]))
-            self.turn = (self.turn + 1) % len(self.sets)
+    def give_room(self, turns, kept):
+        for number in range(turns):
+            passed = [self.turn]
+            while (victim := self.next_victim(passed[-1])) is None or (victim[1] == kept and number == 0):
+                passed.append((passed[-1] + 1) % len(self.sets))
+                if len(passed) > len(self.sets):
+                    break
+            else:
+                if victim[1] != kept:
+                    self.evict(passed[-1], victim[0])
+                    self.policies[passed[-1]].forget(victim[0])
+            self.turn = (passed[-1] + (len(passed) <= len(self.sets))) % len(self.sets)
+
+    def next_victim(self, number):
+        """Way, and set and line, of the next victim of a set; None if it is empty."""
+        ways, policy = self.sets[number], self.policies[number]
+        if not any(line is not None for line in ways):
+            return None
+        way = policy.recency[-1] if isinstance(policy, LastTwoHits) else policy.order[0]
+        return way, (number, ways[way])
 
 
 class OracleHierarchy:

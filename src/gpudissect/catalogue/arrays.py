@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from gpudissect.catalogue.quantity import Bit, Count, Cycles, Number, Position, Size, Sourced, Table, wrong
 from gpudissect.simulation.cache.check import MAX_ORDER_LENGTH
-from gpudissect.simulation.cache.geometry import Fill, IndexKind, Policy, PolicyKind, Scope, room_policies
+from gpudissect.simulation.cache.geometry import ROOM_POLICIES, Fill, IndexKind, Policy, PolicyKind, Scope
 
 MAX_WAYS = 1 << 14
 MAX_LINES = 1 << 23  # 256 MiB in lines of 32 B
@@ -159,10 +159,9 @@ class Lines(Table):
 
 
 class RoomTable(Table):
-    """Lines for whose data there is room, fewer than tags; with `halves`, a line used once takes half of that."""
+    """Lines for whose data there is room, fewer than tags."""
 
     lines: Count
-    halves: bool = False
 
 
 class CacheTable(Lines):
@@ -201,11 +200,10 @@ class CacheTable(Lines):
         return self
 
     def _check_room(self, room: RoomTable, ways: int) -> None:
-        if not self.sets.value <= room.lines <= ways:
-            wrong("room.value.lines", room.lines, f"{self.sets.value}, one per set, to {ways}, the sum of ways")
-        kinds = room_policies(room.halves)
-        if self.replacement_policy.value.kind not in kinds or self.fill is not Fill.MISSES:
-            wrong("room", "a table", f"only with policies {', '.join(kinds)}, and fill 'misses'")
+        if room.lines > ways:
+            wrong("room.value.lines", room.lines, f"at most {ways}, the sum of ways")
+        if self.replacement_policy.value.kind not in ROOM_POLICIES or self.fill is not Fill.MISSES:
+            wrong("room", "a table", f"only with policies {', '.join(ROOM_POLICIES)}, and fill 'misses'")
 
 
 class TlbTable(Lines):

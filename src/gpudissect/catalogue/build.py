@@ -109,7 +109,7 @@ def _limits(gpu: GpuTable) -> dict[Path, int]:
 def _cache(table: CacheTable) -> geometry.Cache:
     line, sector = table.line_size.value, table.fetch_granularity.value
     copies = table.count_per_sm.value if table.count_per_sm else 1
-    room = geometry.Room(table.room.value.lines, table.room.value.halves) if table.room else None
+    room = geometry.Room(table.room.value.lines) if table.room else None
     return geometry.Cache(
         line=line, sector=sector, scope=table.scope, copies=copies, room=room, fill=table.fill, **_structure(table)
     )

@@ -177,15 +177,20 @@ def _l2_sizes(numbers: _Numbers, stated: object) -> Iterator[Doubt]:
         yield Doubt(what, (*names, "dram.hit_latency"))
 
 
-def doubtful_sets(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doubt]:
-    """Doubts from the search for sets: no sets explain the conflicts, or more lines fit if each is used once."""
-    for (element, attribute), each in findings.items():
-        if attribute == "sets" and each.status is Status.AMBIGUOUS:
+def ambiguities(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doubt]:
+    """Doubts from what is ambiguous: the sets of a cache, the line of a partitioned L2, or windows of page walks."""
+    ambiguous = [name for name, each in findings.items() if each.status is Status.AMBIGUOUS]
+    for element, attribute in ambiguous:
+        if attribute == "sets":  # lines of which both halves are in one set
             what = f"{element}: lines conflict, but not as those of one set"
-            yield Doubt(what, _names(element, "line_size", "capacity"))  # both halves of a line are in one set
-        if attribute == "ways" and each.low is not None and each.high is None:
-            what = f"{element}: several sets with more tags than data would look like this one"
-            yield Doubt(what, _names(element, "sets", "ways", "index_function", "max_miss_rate"))
+            yield Doubt(what, _names(element, "line_size", "fetch_granularity", "capacity"))
+        if attribute == "window":
+            what = f"{element}: pages in order may change the window, too"
+            yield Doubt(what, tuple(f"{tlb}.miss_penalty" for tlb in TLBS))
+    segment = findings.get(("l2", "segment_size"))
+    if ("l2", "line_size") in ambiguous and segment is not None and segment.status is Status.FOUND:
+        what = "l2: partitions were measured in lines of ambiguous size"
+        yield Doubt(what, _names("l2", "capacity", "segment_size"))
 
 
 def disturbances(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doubt]:

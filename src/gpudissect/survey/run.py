@@ -10,7 +10,7 @@ from gpudissect.device.base import Device
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Estimate, Series
 from gpudissect.measure.cache.plan_comparison import Reading
-from gpudissect.measure.infer_doubts import Agreement, contradictions, disturbances, doubtful_sets, path_agreements
+from gpudissect.measure.infer_doubts import Agreement, ambiguities, contradictions, disturbances, path_agreements
 from gpudissect.measure.plan import Bench, Experiment, Study
 from gpudissect.measure.prediction.infer_agreement import CacheCounts, NotPredicted, PathCounts
 from gpudissect.survey.drive import Drive, Failure, Progress, Statement
@@ -224,7 +224,7 @@ def _with_doubts(
     doubted = dict(statements)
     numbers = {name: (each.value, each.low, each.high) for name, each in last.items()}
     doubts = disturbances(last) if OTHER_PROCESSES in notes else ()
-    for doubt in (*doubts, *contradictions(numbers, agreements, stated_l2), *doubtful_sets(last)):
+    for doubt in (*doubts, *contradictions(numbers, agreements, stated_l2), *ambiguities(last)):
         for name, estimate in last.items():
             if estimate.confidence is not None and ".".join(name) in doubt.about:
                 confidence, caveats = min(estimate.confidence, doubt.confidence), (*estimate.caveats, doubt.what)

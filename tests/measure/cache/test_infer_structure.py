@@ -160,7 +160,7 @@ def test_every_line_is_sampled_eventually_and_samples_differ():
     assert {line for pair in samples for line in pair} == set(range(1, 300, 3))
 
 
-ROOM, HALF_ROOM = Room(20), Room(20, halves=True)
+ROOM = Room(20)
 
 
 @pytest.mark.parametrize(
@@ -169,8 +169,6 @@ ROOM, HALF_ROOM = Room(20), Room(20, halves=True)
         (ROOM, "lru", None),
         (ROOM, "last-two-hits", None),
         (ROOM, "slru", 20),
-        (HALF_ROOM, "fifo", None),
-        (HALF_ROOM, "last-two-hits", 20),
         (None, "lru", 20),
     ],
 )

@@ -126,10 +126,9 @@ def test_impossible_geometries_are_refused(changes, message):
 @pytest.mark.parametrize(
     ("room", "policy", "message"),
     [
-        (Room(17), LRU, "no more than 16 ways, got 17"),
-        (Room(3), LRU, "a line of each of 4 sets"),
+        (Room(17), LRU, "room for 1 to 16 lines, its ways, got 17"),
+        (Room(0), LRU, "room for 1 to 16 lines, its ways, got 0"),
         (Room(10), Policy(PolicyKind.NRU), "with policies lru, fifo, last-two-hits, not with 'nru'"),
-        (Room(10, halves=True), Policy(PolicyKind.LAST_TWO_HITS), "with policies lru, fifo, not with 'last-two-hits'"),
     ],
 )
 def test_rooms_for_data_that_are_not_simulated_are_refused(room, policy, message):

@@ -96,11 +96,13 @@ def _index_by_path(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
 
 
 def _with_room(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
-    """An L1 with more tags than room; in half of them a line used once takes half the room (H200, apparently)."""
-    l1, halves = hierarchy.caches["l1"], rng.random() < 0.5
-    fewest = max(l1.ways) + 1 if l1.sets > 1 else 1  # with less room no set ever has too many lines
-    lines = max(l1.sets, fewest, int(rng.uniform(0.5 if halves else 0.75, 0.97) * sum(l1.ways)))
-    l1 = replace(l1, policy=Policy(rng.choice([PolicyKind.LRU, PolicyKind.FIFO])), room=Room(lines, halves))
+    """An L1 with more tags than room."""
+    l1, least = hierarchy.caches["l1"], 0.5 if rng.random() < 0.5 else 0.75
+    if l1.sets == 1:
+        return hierarchy  # it would be one with fewer ways
+    fewest = max(l1.ways) + 1  # with less room no set ever has too many lines
+    lines = max(l1.sets, fewest, int(rng.uniform(least, 0.97) * sum(l1.ways)))
+    l1 = replace(l1, policy=Policy(rng.choice([PolicyKind.LRU, PolicyKind.FIFO])), room=Room(lines))
     return replace(hierarchy, caches={**hierarchy.caches, "l1": l1})
 
 

@@ -6,10 +6,7 @@ If it has more tags than data, or unequal sets, contiguous lines conflict before
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from gpudissect.estimate import Estimate
-from gpudissect.measure.cache.infer_policy import HIT, UNKNOWN, classify
 from gpudissect.measure.cache.infer_residency import SIZE_TOLERANCE, Fit, excess_fit, narrowed, probe_sizes
 from gpudissect.measure.cache.infer_structure import Structure
 from gpudissect.measure.cache.plan_line import Lines, recount_lines
@@ -18,7 +15,7 @@ from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, DOUBTFUL,
 from gpudissect.measure.plan import Ask, Bench, found
 from gpudissect.simulation.cache.geometry import Room
 from gpudissect.units import format_bytes
-from gpudissect.workload import Explicit, Order, Timing
+from gpudissect.workload import Explicit, Order
 
 CAPACITY_METHOD = "ways of all sets, cross-checked by residency"
 FITS = "a contiguous buffer fits up to {}: some sets are full before others"
@@ -26,7 +23,6 @@ ROOM_METHOD = "largest number of lines that stay resident together, no set over 
 RESIDENT_ERRORS = 3  # standard errors of the number of resident lines
 PIECE_SIZES, PIECE_ACCESSES = 4, 1 << 17  # contiguous sizes up to the largest that fits, tested again; accesses to each
 ROOM_ACCESSES = (PIECE_ACCESSES, 1 << 20, 1 << 22)  # the same, more until all are decided
-MIN_FIRST_USES, MIN_MANY_HITS, MAX_FEW_HITS = 64, 0.9, 0.7  # lines that may be missing; share that hits
 
 
 def capacity_from_sets(
@@ -41,7 +37,7 @@ def capacity_from_sets(
     guaranteed = int(lines.resident.elements - RESIDENT_ERRORS * lines.resident.error)
     if not test.is_disturbed and 0 < guaranteed < sum(structure.ways):
         structure = replace(structure, guaranteed_lines=guaranteed)
-    if test.is_disturbed:  # where lines take less room until their second use, the last ones miss in too few laps
+    if test.is_disturbed:  # the last lines may miss in too few laps
         least = max(1, min(count, sum(structure.ways)) - PIECE_SIZES + 1)
         return replace(capacity, low=least * structure.line), structure
     return (yield from _test_room(capacity, structure, count, test, bench))
@@ -85,8 +81,7 @@ def _test_room(
 ) -> Ask[tuple[Estimate, Structure]]:
     """The capacity, exact to the line: the largest number of lines that stay resident, no set over its ways.
 
-    `count` contiguous lines fit. A full set misses in every lap. If a line used once takes half the room of a line used
-    twice, one more line may miss in some laps only.
+    `count` contiguous lines fit. A full set misses in every lap. With one line more than fit, some laps may not miss.
     """
     rng, line = bench.rng("room", capacity.element), structure.line
     lines, earlier = rng.permutation(structure.sample(structure.ways, rng)) * line, len(test.evidence)
@@ -112,37 +107,10 @@ def _test_room(
     if room == lines.size:  # every tag has room for its data
         fields = (EXACT if count <= room else CONFLICTED, ROOM_METHOD, evidence, caveats)
         return found(capacity.element, "capacity", size, size, size, *fields), replace(structure, guaranteed_lines=None)
-    halves, chases = yield from holds_more_used_once(structure, room, test, bench)
-    evidence += chases
-    is_certain = room == low or bool(halves)  # no other reason is known for misses in some laps only
+    is_certain = room == low
     if not is_certain:
         caveats = (f"with more than {format_bytes(size)}, some lines miss in some laps", *caveats)
     resident, confidence = (room, EXACT) if is_certain else (low, CONFLICTED)
     value = resident * line
     estimate = found(capacity.element, "capacity", value, size, value, confidence, ROOM_METHOD, evidence, caveats)
-    if halves is not None:
-        structure = replace(structure, room=Room(resident, halves), guaranteed_lines=resident)
-    return estimate, structure
-
-
-def holds_more_used_once(
-    structure: Structure, room: int, test: ResidencyTest, bench: Bench
-) -> Ask[tuple[bool | None, tuple[str, ...]]]:
-    """Whether more than `room` lines are resident if each was used once, None if unclear; and the evidence.
-
-    More lines than that are visited in turn. If not all of them were resident, those visited first are missing.
-    """
-    count, bounds = min(sum(structure.ways), 3 * room // 2), test.level.bounds
-    first = (count - room) // 2
-    assert bounds is not None  # or nothing could have been counted
-    if first < 1:
-        return None, ()
-    rng, repeats = bench.rng("used once", test.level.element), -(-MIN_FIRST_USES // first)
-    sampled = [rng.permutation(structure.sample(structure.ways, rng))[:count] for _ in range(repeats)]
-    chases = [test.chase(Explicit(lines * structure.line), 0, 1) for lines in sampled]
-    traces = yield [replace(each, timing=Timing.EACH, bounds=None, warmup=1) for each in chases]
-    outcomes = np.concatenate([classify(trace.cycles[:first], bounds) for trace in traces])
-    known = outcomes[outcomes != UNKNOWN]
-    hits = np.count_nonzero(known == HIT) / max(1, known.size)
-    is_unclear = MAX_FEW_HITS < hits < MIN_MANY_HITS
-    return None if is_unclear else hits >= MIN_MANY_HITS, tuple(trace.workload for trace in traces)
+    return estimate, replace(structure, room=Room(resident), guaranteed_lines=resident)

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, Room, room_policies
+from gpudissect.simulation.cache.geometry import ROOM_POLICIES, Cache, Index, IndexKind, Policy, Room
 from gpudissect.simulation.cache.index import matrix, reduced, set_numbers
 from gpudissect.trace import Array
 
@@ -42,7 +42,7 @@ class Structure:
     def cache(self, fetch: int, policy: Policy) -> Cache:
         """The cache with this policy, of which a miss fetches `fetch` bytes; its room only where that is simulated."""
         cache = Cache(self.ways, self.line, fetch, self.index, policy)
-        is_simulated = self.room is not None and policy.kind in room_policies(self.room.halves)
+        is_simulated = self.room is not None and policy.kind in ROOM_POLICIES
         return replace(cache, room=self.room) if is_simulated else cache
 
     def predictable_lines(self, policy: Policy) -> int | None:

@@ -86,12 +86,8 @@ def line_plan(element: str, bench: Bench, known: Known) -> Plan:
     line, certainty = yield from _widest_line(prober, touched, *competing)
     outcome = yield from _outcome(prober, fetch_estimate, line, certainty, competing[0])
     has_few_words = fetch < 2 * DISTANT_WORDS * level.path.word
-    if not prober.treats_once_differently or (has_few_words and line > fetch):
+    if not prober.treats_once_differently or has_few_words:
         return outcome
-    if has_few_words:
-        reason = f"more lines seem to fit if touched once, and {fetch} B have too few words to touch twice"
-        estimates = without(Status.AMBIGUOUS, element, reason, "line_size", low=fetch, evidence=prober.evidence)
-        return Outcome((fetch_estimate, *estimates), Lines(fetch, None, slower=prober.slower), prober.series)
     touched = (0, DISTANT_WORDS * level.path.word)  # in short chains, with more words between them
     single, double = yield from prober.single_and_double(competing[0], touched)
     line, certainty = yield from _widest_line(prober, touched, competing[0], single, double)

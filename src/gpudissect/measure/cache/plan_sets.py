@@ -12,7 +12,7 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.measure.access_patterns import footprint
-from gpudissect.measure.cache.capacity_from_sets import capacity_from_sets, holds_more_used_once
+from gpudissect.measure.cache.capacity_from_sets import capacity_from_sets
 from gpudissect.measure.cache.infer_residency import MAX_SIZES_PER_BATCH, narrowed, probe_sizes
 from gpudissect.measure.cache.infer_structure import (
     LinesBySet,
@@ -99,19 +99,9 @@ def sets_plan(element: str, bench: Bench, known: Known) -> Plan:
             if sum(structure.ways) != count and level.home_partition is None:
                 capacity, structure = yield from capacity_from_sets(structure, count, lines, test, attempt_bench)
                 return Outcome((*estimates, capacity), structure)
-            if len(structure.ways) == 1 and (yield from _has_more_tags(structure, test, attempt_bench)):
-                caveats = (*estimates[1].caveats, "more lines are resident if each was used once")
-                estimates = (estimates[0], replace(estimates[1], high=None, caveats=caveats), estimates[2])
             return Outcome(estimates, structure)
     fields = {"method": METHOD, "evidence": test.evidence}
     return Outcome(without(Status.AMBIGUOUS, element, str(structure), *ATTRIBUTES, **fields))
-
-
-def _has_more_tags(structure: Structure, test: ResidencyTest, bench: Bench) -> Ask[bool]:
-    """Whether a cache of one set holds more lines that were used once than lines that were used twice."""
-    (ways,) = structure.ways
-    more, _ = yield from holds_more_used_once(replace(structure, ways=(ways + 2,)), ways, test, bench)
-    return bool(more)
 
 
 class _Finder:

@@ -31,9 +31,10 @@ from gpudissect.simulation.cache._replacement import (
     TABLE,
     TOUCHED,
     fill_list,
+    limit_after_fill,
+    limit_after_hit,
     place_of,
     remove,
-    take_room,
     to_front,
     use,
     victim,
@@ -133,7 +134,7 @@ def _access(arrays: Arrays, a: Int, offset: Int) -> bool:
     policy = shape[a, POLICY]
     tag = np.int32(line)
     untouched = tags[first] == EMPTY
-    evicted = tags[first + ways - 1]  # of LRU; the search moves its list
+    evicted = tags[first + ways - 1]  # of lists, before the search moves them
     way = _find_to_front(tags, first, ways, tag) if policy == LRU else _find(tags, first, ways, tag)
     sectored = shape[a, SECTORS] > 1
 
@@ -149,7 +150,7 @@ def _access(arrays: Arrays, a: Int, offset: Int) -> bool:
         elif policy > BIP:
             use(marks, policy, first, ways, way, True)
         if shape[a, ROOM] > 0:
-            take_room(arrays, a, first, ways, way)
+            limit_after_hit(arrays, a, first, EMPTY if hit else np.int64(tag))
         if not hit:
             lost[a, 0] = EMPTY
         return hit
@@ -168,16 +169,15 @@ def _access(arrays: Arrays, a: Int, offset: Int) -> bool:
         if way == ways:
             way = victim(arrays, a, policy, first, ways)
         use(marks, policy, first, ways, way, False)
-        if shape[a, ROOM] > 0 and tags[first + way] < 0:
-            arrays.used[a] += 2
+        evicted = tags[first + way]
     if shape[a, FEEDS] != 0:
-        lost[a, 0] = evicted if policy == LRU else tags[first + way]
+        lost[a, 0] = evicted
         lost[a, 1] = sectors[first + way] if sectored else 1
     tags[first + way] = tag
     if sectored:
         sectors[first + way] = bit
     if shape[a, ROOM] > 0:
-        take_room(arrays, a, first, ways, ways)
+        limit_after_fill(arrays, a, first, np.int64(tag), evicted < 0)
     return False
 
 

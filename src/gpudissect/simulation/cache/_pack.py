@@ -48,7 +48,7 @@ def pack(caches: Sequence[Cache], views: Sequence[tuple[int, Index]] = ()) -> Ar
         row[replacement.TOUCHED] = sets
         row[replacement.SETS] = cache.sets
         if cache.room is not None:
-            row[replacement.ROOM], row[replacement.FIRST_USE] = 2 * cache.room.lines, 1 if cache.room.halves else 2
+            row[replacement.ROOM] = cache.room.lines
             row[replacement.HOLES] |= row[replacement.POLICY] > replacement.BIP
         lines += sum(cache.ways)
         sets += cache.sets

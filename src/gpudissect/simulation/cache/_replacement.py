@@ -14,7 +14,7 @@ REMOVED = -2  # of a way whose line was removed; a set whose first way is EMPTY 
 
 # Columns of Arrays.shape.
 LINE_SHIFT, SECTOR_SHIFT, SECTORS, INDEX, TABLE, PER, PERIOD, FIRST, WAYS, STARTS = range(10)
-POLICY, ODDS, ORDERS, TOUCHED, SETS, ROOM, FIRST_USE, LINE, SECTOR, FEEDS, HOLES, COLUMNS = range(10, 22)
+POLICY, ODDS, ORDERS, TOUCHED, SETS, ROOM, LINE, SECTOR, FEEDS, HOLES, COLUMNS = range(10, 21)
 
 # Values of column POLICY; sets of those up to BIP are lists.
 LRU, FIFO, LIP, BIP, PLRU, NRU, MRU, SRRIP, SLRU, LAST_TWO_HITS, RANDOM, WEIGHTED, ORDER = range(13)
@@ -22,6 +22,7 @@ LRU, FIFO, LIP, BIP, PLRU, NRU, MRU, SRRIP, SLRU, LAST_TWO_HITS, RANDOM, WEIGHTE
 MAX_SHORT_LIST, MIN_LONG_LIST = 8, 24  # lines of lists that are always written whole; that are searched as a whole
 
 BIP_FIRST_SHARE = 1 / 32  # of the fills of BIP, which insert at the front of the list
+SETS_OF_HIT, SETS_OF_REPLACEMENT, SETS_OF_FILL = 1, 2, 5  # that evict a line where data exceed the room
 
 
 @inlined
@@ -155,39 +156,46 @@ def place_of(shape: I64, tables: I32, a: Int, number: Int) -> tuple[Int, Int]:
 
 
 @called
-def take_room(arrays: Arrays, a: Int, first: Int, ways: Int, way: Int) -> None:
-    """Evict next victims, never the only line of a set, the sets in sequence, while the room in use is exceeded.
+def _give_room(arrays: Arrays, a: Int, first: Int, kept: Int, sets: Int) -> None:
+    """Evict the next victims of the next `sets` sets with lines; see `geometry.Room`.
 
-    Of lists, first update it after a hit at `way`, or a fill if `way` is `ways`. Marks are the half lines that the line
-    at each place in the list takes. The list of tags is already up to date. Other policies: a line takes two.
+    `first`: start of the set of the access. `kept`: tag of the line there that stays, or `EMPTY`.
     """
     shape, tables, _, tags, marks, _, _, _, _, used, turns, _ = arrays
     is_list = shape[a, POLICY] <= BIP
-    if is_list and way == ways:
-        used[a] -= marks[first + ways - 1]
-        to_front(marks, first, ways, ways - 1)
-        marks[first] = shape[a, FIRST_USE]
-        used[a] += shape[a, FIRST_USE]
-    elif is_list:
-        place = way if shape[a, POLICY] == FIFO else 0
-        if place == 0:
-            to_front(marks, first, ways, way)
-        used[a] += 2 - marks[first + place]
-        marks[first + place] = 2
-    while used[a] > shape[a, ROOM]:
-        start, count = place_of(shape, tables, a, turns[a])
-        held = last = np.int64(0)
-        for each in range(count):
-            if tags[start + each] >= 0:
-                held += 1
-                if is_list or tags[start + last] < 0 or abs(marks[start + each]) > abs(marks[start + last]):
-                    last = np.int64(each)
-        if held > 1:
-            used[a] -= marks[start + last] if is_list else 2
-            tags[start + last] = EMPTY if is_list else REMOVED
-            if is_list:
-                marks[start + last] = 0
-        turns[a] = turns[a] + 1 if turns[a] + 1 < shape[a, SETS] else 0
+    for number in range(sets):
+        for _ in range(shape[a, SETS]):
+            start, ways = place_of(shape, tables, a, turns[a])
+            turns[a] = turns[a] + 1 if turns[a] + 1 < shape[a, SETS] else 0
+            last = np.int64(-1)
+            for way in range(ways):
+                if tags[start + way] >= 0 and (
+                    is_list or last < 0 or abs(marks[start + way]) > abs(marks[start + last])
+                ):
+                    last = np.int64(way)
+            is_kept = last >= 0 and start == first and tags[start + last] == kept
+            if last >= 0 and not is_kept:
+                tags[start + last] = REMOVED
+                marks[start + last] = abs(marks[start + last])  # its hits no longer count
+                used[a] -= 1
+            if last >= 0 and not (is_kept and number == 0):
+                break
+
+
+@called
+def limit_after_hit(arrays: Arrays, a: Int, first: Int, kept: Int) -> None:
+    """Evict a line where data exceeded the room before a hit; see `_give_room`."""
+    if arrays.used[a] > arrays.shape[a, ROOM]:
+        _give_room(arrays, a, first, kept, SETS_OF_HIT)
+
+
+@called
+def limit_after_fill(arrays: Arrays, a: Int, first: Int, kept: Int, is_free_way: bool) -> None:
+    """The same after a line entered a free way, or replaced another."""
+    exceeds = arrays.used[a] > arrays.shape[a, ROOM]
+    arrays.used[a] += is_free_way
+    if exceeds:
+        _give_room(arrays, a, first, kept, SETS_OF_FILL if is_free_way else SETS_OF_REPLACEMENT)
 
 
 @called

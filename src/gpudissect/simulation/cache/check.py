@@ -7,6 +7,7 @@ from math import inf, isfinite
 from gpudissect.errors import UsageError
 from gpudissect.simulation.cache.geometry import (
     PARTITION_COUNT,
+    ROOM_POLICIES,
     Cache,
     Distance,
     Fill,
@@ -16,7 +17,6 @@ from gpudissect.simulation.cache.geometry import (
     PolicyKind,
     Route,
     Scope,
-    room_policies,
 )
 from gpudissect.simulation.cache.index import check_index
 from gpudissect.workload import Path
@@ -72,12 +72,11 @@ def check_cache(cache: Cache) -> None:
     check_policy(cache.policy, cache.ways)
     if cache.room is not None and cache.fill is not Fill.MISSES:
         raise UsageError("room for data is only simulated in caches that are filled by misses")
-    if cache.room is not None and cache.policy.kind not in (kinds := room_policies(cache.room.halves)):
-        known, kind = ", ".join(kinds), cache.policy.kind
+    if cache.room is not None and cache.policy.kind not in ROOM_POLICIES:
+        known, kind = ", ".join(ROOM_POLICIES), cache.policy.kind
         raise UsageError(f"room for data is only simulated with policies {known}, not with {kind.value!r}")
-    if cache.room is not None and not cache.sets <= cache.room.lines <= sum(cache.ways):
-        limits = f"a line of each of {cache.sets} sets, and for no more than {sum(cache.ways)} ways"
-        raise UsageError(f"a cache needs room for {limits}, got {cache.room.lines}")
+    if cache.room is not None and not 1 <= cache.room.lines <= sum(cache.ways):
+        raise UsageError(f"a cache has room for 1 to {sum(cache.ways)} lines, its ways, got {cache.room.lines}")
     check_index(cache.index, cache.line, cache.sets)
 
 

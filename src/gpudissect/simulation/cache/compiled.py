@@ -66,8 +66,8 @@ class Arrays(NamedTuple):
     touched: I32  # per set, the numbers of the sets that hold lines, so that a reset is cheap
     filled: I64  # (arrays,), number of valid entries of `touched`
     draws: U64  # (arrays,), states of the random streams
-    used: I64  # (arrays,), half lines of room in use
-    turns: I64  # (arrays,), set that loses the next line if the room is full
+    used: I64  # (arrays,), lines, where there is room for fewer than ways
+    turns: I64  # (arrays,), set that evicts the next line if they exceed the room
     lost: I64  # (arrays, 2), with FEEDS the tag that the last miss evicted, negative for none, and its valid sectors
 
 

@@ -89,14 +89,8 @@ class PolicyKind(StrEnum):
 
 RANDOM_POLICIES = (PolicyKind.RANDOM, PolicyKind.WEIGHTED)
 """Policies with random victims."""
-HALF_ROOM_POLICIES = (PolicyKind.LRU, PolicyKind.FIFO)  # with which a line used once may take half the room
-ROOM_POLICIES = (*HALF_ROOM_POLICIES, PolicyKind.LAST_TWO_HITS)
+ROOM_POLICIES = (PolicyKind.LRU, PolicyKind.FIFO, PolicyKind.LAST_TWO_HITS)
 """Policies with which a cache with more tags than room is simulated."""
-
-
-def room_policies(halves: bool) -> tuple[PolicyKind, ...]:
-    """Policies with which room for data is simulated; `halves`: if a line used once takes half of it."""
-    return HALF_ROOM_POLICIES if halves else ROOM_POLICIES
 
 
 @dataclass(frozen=True)
@@ -135,15 +129,15 @@ class Fill(StrEnum):
 
 @dataclass(frozen=True)
 class Room:
-    """Room for data in a cache that has more tags (observed: the L1 of an H200, with room for fewer lines than tags).
+    """Room for the data of fewer lines than there are tags (observed: each bank of the L1 of H200s, ``docs/l1.md``).
 
-    `lines` is how many lines fit that were used at least twice; if `halves`, a line used once takes half the room. When
-    a use exceeds the room, the sets in sequence each evict their next victim, but never their only line, until the
-    rest fits. Only with `ROOM_POLICIES`; halves only with `HALF_ROOM_POLICIES`.
+    One line more is accepted. While there is, an access makes the next sets evict their next victim: 1 set if it finds
+    its line, 2 if its line replaces another, 5 if its line enters a free way. Sets without lines do not count. The line
+    of a miss stays: a set whose next victim it is evicts none, but counts, unless it is the first. Only with
+    `ROOM_POLICIES`.
     """
 
     lines: int
-    halves: bool = False
 
 
 @dataclass(frozen=True)
