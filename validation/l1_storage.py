@@ -116,7 +116,7 @@ class Bank:
     If more than `room` lines are stored, an access visits sets in sequence, beginning at a pointer: 1 set if its line
     is present, 2 if its line replaces another, 5 if its line enters a free way. Sets without lines do not count. Each
     set that is visited loses its next victim. A load that hits may lose its own line; other accesses keep theirs. A set
-    whose next victim is kept counts as visited, except as the first set of a miss.
+    whose next victim is kept counts as visited, except as the first set where a line enters.
     """
 
     def __init__(self, room: int) -> None:
@@ -137,7 +137,7 @@ class Bank:
         if is_over:
             visits = VISITS_OF_HIT if not is_new else VISITS_OF_FILL if before < WAYS else VISITS_OF_REPLACEMENT
             for number in range(visits):
-                self._visit(line if missed or is_texture else None, missed and not number)
+                self._visit(line if missed or is_texture else None, is_new and not number)
         return missed
 
     def remove(self, lines: Callable[[int], bool]) -> None:

@@ -63,6 +63,12 @@ def test_a_miss_passes_over_its_own_line_once():
     assert present(bank, range(7)) == [2, 6]
 
 
+def test_a_sector_miss_whose_line_is_met_first_evicts_nothing():
+    bank = full_bank()
+    bank.access(0, 1, is_texture=False)
+    assert present(bank, range(5)) == [0, 1, 2, 3, 4]
+
+
 def test_hits_of_an_evicted_line_do_not_count():
     one = l1_storage.Set()
     for line in (1, 2, 2):

@@ -277,7 +277,7 @@ class OracleCache:
     def give_room(self, turns, kept):
         for number in range(turns):
             passed = [self.turn]
-            while (victim := self.next_victim(passed[-1])) is None or (victim[1] == kept and number == 0):
+            while (victim := self.next_victim(passed[-1])) is None or (victim[1] == kept and number == 0 and turns > 1):
                 passed.append((passed[-1] + 1) % len(self.sets))
                 if len(passed) > len(self.sets):
                     break

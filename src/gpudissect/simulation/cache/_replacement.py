@@ -178,7 +178,7 @@ def _give_room(arrays: Arrays, a: Int, first: Int, kept: Int, sets: Int) -> None
                 tags[start + last] = REMOVED
                 marks[start + last] = abs(marks[start + last])  # its hits no longer count
                 used[a] -= 1
-            if last >= 0 and not (is_kept and number == 0):
+            if last >= 0 and not (is_kept and number == 0 and sets != SETS_OF_HIT):
                 break
 
 
