@@ -1,10 +1,13 @@
 """The rules for the data storage of the L1 of an H200, in a bank with room for four lines."""
 
+from pathlib import Path
+
 import l1_storage
 import numpy as np
 import pytest
 from l1_storage import GLOBAL, LINEAR, ROOMS, SECTORS, SEQUENCE, SETS, TEXTURE, WAYS, Bank, Run, linear, predict
 
+from gpudissect.results.files import load
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind, Room
 from gpudissect.simulation.cache.models import CacheModel
 
@@ -109,3 +112,15 @@ def test_a_simulated_cache_follows_the_same_rules(room):
     bank = Bank(room)
     expected = [bank.access(unit // SECTORS % sets, unit, is_texture=False) for unit in units.tolist()]
     assert CacheModel(cache).access_many(units * 32).tolist() == expected
+
+
+@pytest.mark.parametrize("gpu", ["h100", "h200"])
+def test_the_page_has_the_numbers_of_held_out_accesses_in_the_results(gpu):
+    docs = Path(__file__).parents[2] / "docs"
+    prediction = load(docs / "results" / f"{gpu}.json").prediction
+    caches = [each for each in prediction.elements if each.element in ("l1", "readonly", "texture")]
+    paths = [each for each in prediction.paths if each.path in ("global", "readonly", "texture")]
+    assert {each.agreement for each in (*caches, *paths)} == {1.0}
+    page = (docs / "l1.md").read_text(encoding="utf-8")
+    for each in (caches, paths):
+        assert f"0 of {sum(one.accesses for one in each):,} wrong" in page
