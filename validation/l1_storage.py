@@ -1,4 +1,4 @@
-"""Check what `docs/l1.md` says of the data storage of the L1 of H200s, on recorded runs: ``--check`` for CI.
+"""Compare the rules of `docs/l1.md` for the data storage of the L1 of H200s with recorded runs: ``--check`` for CI.
 
 `docs/results/l1-storage-h200.npz` holds runs on four GPUs, with nine sizes of shared memory. In each run, a kernel
 follows a chain with one thread on each SM, in an L1 that a change of the carve-out has emptied. The arrays of each GPU:
@@ -7,10 +7,11 @@ follows a chain with one thread on each SM, in an L1 that a change of the carve-
 - `units`: sectors in the order of access, as numbers of 32 bytes, of all runs.
 - `missed`: a bit for each access, on one SM: whether it missed.
 
-Chains of one lap visit each line two or three times, in random order and in one of two sectors. The others access more
-lines of one bank than it stores, in the same order in each lap.
+Chains of one lap access each line two or three times, in random order, each time in one of two sectors. The others
+access more lines of one bank than it stores, in the same order in each lap.
 
-`Bank` predicts every access. Only a constant for each GPU is fitted: which set of loads is which of the sequence.
+`Bank` predicts every access. The only fitted parameter is one constant per process, which maps the set numbers of
+loads to those of texture fetches.
 """
 
 import sys
@@ -33,13 +34,13 @@ GLOBAL, READONLY, TEXTURE = KINDS = range(3)
 SMS, LINES, LINE, SECTORS, SETS, WAYS, BANKS = 132, 8192, 128, 4, 512, 4, 4
 BANK_SETS = SETS // BANKS
 ROOMS = {kib: 2 * (249 - kib) for kib in (8, 16, 32, 64, 100, 132, 164, 196, 228)}
-"""Lines that a bank stores, by KiB of shared memory; 7 of the 256 KiB hold neither."""
+"""Lines that a bank stores, by KiB of shared memory; 7 of the 256 KiB hold neither data nor shared memory."""
 SEQUENCE = (468, 356, 4, 8, 16, 32, 64, 469, 358)
-"""Set t of the sequence, as for texture fetches, is the XOR of those of these numbers that the bits of t select.
+"""Basis of the sequence: set t, numbered as for texture fetches, is the XOR of all entries i for which bit i of t is 1.
 
-The two highest bits of t are the bank."""
+The two highest bits of t select the bank."""
 LINEAR = (469, 358, 97, 22, 223, 473, 50, 351, 442)
-"""A set of loads is, as a set of texture fetches, the XOR of those numbers that its bits select, and a constant."""
+"""Maps set numbers of loads to those of texture fetches: the XOR of a constant and all entries i whose bit i is 1."""
 VISITS_OF_HIT, VISITS_OF_REPLACEMENT, VISITS_OF_FILL = 1, 2, 5
 WRONG = (0, 0, 0, 4)  # accesses that are mispredicted, by GPU
 FITTED_RUNS = 5  # of loads with the largest shared memory, from which the constant is found
@@ -115,8 +116,9 @@ class Bank:
 
     If more than `room` lines are stored, an access visits sets in sequence, beginning at a pointer: 1 set if its line
     is present, 2 if its line replaces another, 5 if its line enters a free way. Sets without lines do not count. Each
-    set that is visited loses its next victim. A load that hits may lose its own line; other accesses keep theirs. A set
-    whose next victim is kept counts as visited, except as the first set where a line enters.
+    set that is visited loses its next victim. A load that hits may evict its own line; misses and texture
+    fetches never do. A visit that would evict such a line evicts nothing but counts, except the first visit after a new
+    line.
     """
 
     def __init__(self, room: int) -> None:
@@ -141,14 +143,14 @@ class Bank:
         return missed
 
     def remove(self, lines: Callable[[int], bool]) -> None:
-        """Remove some lines; their storage is free, which an H200 keeps for a while (see the page)."""
+        """Remove the lines that `lines` selects and free their storage at once. An H200 frees it later."""
         for each in self._sets:
             before = len(each.lines)
             each.lines = [line for line in each.lines if not lines(line)]
             self._stored -= before - len(each.lines)
 
     def _visit(self, kept: int | None, passes: bool) -> None:
-        """Visit the next set with lines; `passes`: a set whose next victim is `kept` does not count."""
+        """Evict the next victim of the next set with lines, unless it is `kept`. With `passes`, then go on to another set."""
         while True:
             visited = self._sets[self._pointer]
             self._pointer = (self._pointer + 1) % len(self._sets)
@@ -212,7 +214,7 @@ def wrong_accesses(runs: list[Run], constant: int, limited: bool) -> int:
 
 
 def check(data: Mapping[str, NDArray[Any]]) -> bool:
-    """Print what the runs show; whether that is what the page says."""
+    """Print what the runs show; return whether it matches the page."""
     found, sms = [], set[int]()
     for name, gpu in recorded_map.by_gpu(data).items():
         runs = runs_of(gpu)

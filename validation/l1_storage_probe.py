@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 RESERVED_BYTES = 1088  # of shared memory: by the driver, and for the variables of a kernel
 RESULT_WORDS = 4096  # of an SM
-EMPTY_KIB = 100  # of shared memory: the first of two changes of the carve-out is to the largest, or to the smallest
+SMALLEST_LAST_KIB = (
+    100  # of shared memory: from here on, the last change is to the smallest carve-out, below to the largest
+)
 LAPS = 4
 
 Numbers = NDArray[np.int64]
@@ -44,7 +46,7 @@ class Probe:
     def run(self, kib: int, kind: int, units: Numbers, laps: int) -> None:
         """Access sectors in this order, by number; a line at most three times. Keep which accesses miss."""
         start = self._link(kind, units)
-        for change in self._changes[:: 1 if kib >= EMPTY_KIB else -1]:
+        for change in self._changes[:: 1 if kib >= SMALLEST_LAST_KIB else -1]:
             self._gpu.launch(change, (self._gpu.sms, 1), 1024)
         count, sms = laps * len(units), self._gpu.sms
         arguments = (start, U64), (self._texture, U64), (count, U32), (self._out, U64), (RESULT_WORDS, U32)
@@ -69,12 +71,12 @@ class Probe:
         return int(words[0]) if kind == TEXTURE else int(4 * words[0]) + self._base
 
     def some_of_a_bank(self, kind: int, count: int) -> Numbers:
-        """So many lines of a random bank, in random order."""
+        """`count` lines of a random bank, in random order."""
         bank = self.rng.integers(BANKS)
         return self.rng.choice(np.flatnonzero(banks_of(kind, np.arange(LINES)) == bank), count, replace=False)
 
     def shuffled(self, lines: Numbers, visits: int) -> Numbers:
-        """Each line that often in random order, each time in one of two of its sectors."""
+        """`visits` accesses to each line, in random order, each time in one of two of its sectors."""
         order = self.rng.permutation(np.repeat(lines, visits))
         return order * SECTORS + self.rng.integers(2, size=order.size)
 

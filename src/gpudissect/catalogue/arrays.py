@@ -159,7 +159,7 @@ class Lines(Table):
 
 
 class RoomTable(Table):
-    """Lines for whose data there is room, fewer than tags."""
+    """Data storage of a cache with more tags than data: `lines` is how many lines it stores."""
 
     lines: Count
 

@@ -178,18 +178,18 @@ def _l2_sizes(numbers: _Numbers, stated: object) -> Iterator[Doubt]:
 
 
 def ambiguities(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doubt]:
-    """Doubts from what is ambiguous: the sets of a cache, the line of a partitioned L2, or windows of page walks."""
+    """Doubts about what depends on something ambiguous: sets, line size of a partitioned L2, or page-table window."""
     ambiguous = [name for name, each in findings.items() if each.status is Status.AMBIGUOUS]
     for element, attribute in ambiguous:
-        if attribute == "sets":  # lines of which both halves are in one set
+        if attribute == "sets":  # perhaps because both halves of a line are in one set
             what = f"{element}: lines conflict, but not as those of one set"
             yield Doubt(what, _names(element, "line_size", "fetch_granularity", "capacity"))
         if attribute == "window":
-            what = f"{element}: pages in order may change the window, too"
+            what = f"{element}: the window is ambiguous, and accesses to consecutive pages may change it"
             yield Doubt(what, tuple(f"{tlb}.miss_penalty" for tlb in TLBS))
     segment = findings.get(("l2", "segment_size"))
     if ("l2", "line_size") in ambiguous and segment is not None and segment.status is Status.FOUND:
-        what = "l2: partitions were measured in lines of ambiguous size"
+        what = "l2: partitions were measured with a line size that is ambiguous"
         yield Doubt(what, _names("l2", "capacity", "segment_size"))
 
 

@@ -22,7 +22,11 @@ LRU, FIFO, LIP, BIP, PLRU, NRU, MRU, SRRIP, SLRU, LAST_TWO_HITS, RANDOM, WEIGHTE
 MAX_SHORT_LIST, MIN_LONG_LIST = 8, 24  # lines of lists that are always written whole; that are searched as a whole
 
 BIP_FIRST_SHARE = 1 / 32  # of the fills of BIP, which insert at the front of the list
-SETS_OF_HIT, SETS_OF_REPLACEMENT, SETS_OF_FILL = 1, 2, 5  # that evict a line where data exceed the room
+SETS_OF_HIT, SETS_OF_REPLACEMENT, SETS_OF_FILL = (
+    1,
+    2,
+    5,
+)  # sets that evict a line after an access, if data exceeded the room before
 
 
 @inlined
@@ -191,7 +195,7 @@ def limit_after_hit(arrays: Arrays, a: Int, first: Int, kept: Int) -> None:
 
 @called
 def limit_after_fill(arrays: Arrays, a: Int, first: Int, kept: Int, is_free_way: bool) -> None:
-    """The same after a line entered a free way, or replaced another."""
+    """The same after a line entered: a free way, or that of a victim."""
     exceeds = arrays.used[a] > arrays.shape[a, ROOM]
     arrays.used[a] += is_free_way
     if exceeds:

@@ -131,10 +131,10 @@ class Fill(StrEnum):
 class Room:
     """Room for the data of fewer lines than there are tags (observed: each bank of the L1 of H200s, ``docs/l1.md``).
 
-    One line more is accepted. While there is, an access makes the next sets, by number, evict their next victim: 1 set
-    if it finds its line, 2 if its line replaces another, 5 if its line enters a free way. Sets without lines do not
-    count. The line of a miss stays: a set whose next victim it is evicts none, but counts, unless it is the first and
-    the line is new. Only with `ROOM_POLICIES`.
+    One line beyond `lines` is accepted. While it is present, an access visits the next sets in numerical order, and
+    each evicts its next victim: 1 set after a hit, 2 if a line is replaced, 5 if a line enters a free way. Empty sets
+    are skipped and do not count. A miss never evicts its own line: where that line is the next victim, the visit evicts
+    nothing but counts, unless the line is new and the visit is the first. Only with `ROOM_POLICIES`.
     """
 
     lines: int
