@@ -150,7 +150,7 @@ class Bank:
             self._stored -= before - len(each.lines)
 
     def _visit(self, kept: int | None, passes: bool) -> None:
-        """Evict the next victim of the next set with lines, unless it is `kept`; if `passes`, go on to another set then."""
+        """Evict the next victim of the next set with lines, unless it is `kept`; if `passes`, go on to another set."""
         while True:
             visited = self._sets[self._pointer]
             self._pointer = (self._pointer + 1) % len(self._sets)
