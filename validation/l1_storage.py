@@ -75,10 +75,14 @@ def linear(values: tuple[int, ...]) -> Numbers:
     return found
 
 
+PLACES = np.argsort(linear(SEQUENCE))
+"""Place of each set in the sequence."""
+
+
 def places_of(kind: int, lines: Numbers, constant: int = 0) -> Numbers:
     """Places in the sequence of the sets of lines: 128 for each bank."""
     sets = sets_of(kind, lines)
-    return np.argsort(linear(SEQUENCE))[sets if kind == TEXTURE else linear(LINEAR)[sets] ^ constant]
+    return PLACES[sets if kind == TEXTURE else linear(LINEAR)[sets] ^ constant]
 
 
 def banks_of(kind: int, lines: Numbers) -> Numbers:

@@ -7,16 +7,12 @@ from typing import Any
 
 import gpu_probe
 import numpy as np
-from gpu_probe import U32, U64, Gpu
+from l1_chains import KERNELS, Chains
 from l1_storage import BANKS, KINDS, LINE, LINES, ROOMS, SECTORS, TEXTURE, banks_of
-from l1_texture_probe import ALIGNMENT, KERNELS, SOURCE
 from numpy.typing import NDArray
 
 RESERVED_BYTES = 1088  # of shared memory: by the driver, and for the variables of a kernel
-RESULT_WORDS = 4096  # of an SM
-SMALLEST_LAST_KIB = (
-    100  # of shared memory: from here on, the last change is to the smallest carve-out, below to the largest
-)
+SMALLEST_LAST_KIB = 100  # of shared memory: kernels with as much run after a change to the smallest carve-out
 LAPS = 4
 
 Numbers = NDArray[np.int64]
@@ -26,19 +22,15 @@ class Probe:
     """Runs chains on every SM, each in a kernel of its own that begins with an empty L1."""
 
     def __init__(self, seed: int) -> None:
-        self._gpu = Gpu()
+        self._memory = Chains()
         self.rng = np.random.default_rng(seed)
-        cubin = self._gpu.compile(SOURCE)
         self._shared = {kib: 1024 * kib - RESERVED_BYTES for kib in ROOMS}
         self._kernels = {
-            (kind, kib): self._gpu.function(cubin, name, self._shared[kib], 0)
+            (kind, kib): self._memory.function(name, self._shared[kib], 0)
             for kind, name in KERNELS.items()
             for kib in ROOMS
         }
-        self._changes = [self._gpu.function(cubin, b"change_carveout", 0, each) for each in (100, 0)]
-        self._base = -(-self._gpu.allocate(LINES * LINE + ALIGNMENT) // ALIGNMENT) * ALIGNMENT
-        self._texture = self._gpu.texture(self._base, LINES * LINE)
-        self._out = self._gpu.allocate(4 * self._gpu.sms * RESULT_WORDS)
+        self._changes = [self._memory.function(b"change_carveout", 0, each) for each in (100, 0)]
         self.rows: list[tuple[int, ...]] = []
         self.units: list[Numbers] = []
         self.missed: list[NDArray[np.uint8]] = []
@@ -47,12 +39,10 @@ class Probe:
         """Access sectors in this order, by number; a line at most three times. Keep which accesses miss."""
         start = self._link(kind, units)
         for change in self._changes[:: 1 if kib >= SMALLEST_LAST_KIB else -1]:
-            self._gpu.launch(change, (self._gpu.sms, 1), 1024)
-        count, sms = laps * len(units), self._gpu.sms
-        arguments = (start, U64), (self._texture, U64), (count, U32), (self._out, U64), (RESULT_WORDS, U32)
-        self._gpu.launch(self._kernels[kind, kib], (sms, 1), self._shared[kib], *arguments)
-        words = self._gpu.download(self._out, sms * RESULT_WORDS, np.uint32).reshape(sms, -1)
-        bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")[:, :count]
+            self._memory.launch(change, 1024)
+        count = laps * len(units)
+        self._memory.follow(self._kernels[kind, kib], self._shared[kib], start, count, self._memory.out)
+        bits = self._memory.missed(count)
         self.rows.append((kib, kind, laps, len(units), int((bits == bits[0]).all(axis=1).sum())))
         self.units.append(units)
         self.missed.append(bits[0])
@@ -66,9 +56,9 @@ class Probe:
         words = units * (LINE // SECTORS // 4) + 2 * visit
         after = np.roll(words, -1)
         image = np.zeros(LINES * LINE // 8, np.uint64)
-        image[words // 2] = after if kind == TEXTURE else 4 * after + self._base
-        self._gpu.upload(self._base, image)
-        return int(words[0]) if kind == TEXTURE else int(4 * words[0]) + self._base
+        image[words // 2] = after if kind == TEXTURE else 4 * after + self._memory.base
+        self._memory.gpu.upload(self._memory.base, image)
+        return int(words[0]) if kind == TEXTURE else int(4 * words[0]) + self._memory.base
 
     def some_of_a_bank(self, kind: int, count: int) -> Numbers:
         """`count` lines of a random bank, in random order."""

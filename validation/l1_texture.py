@@ -30,9 +30,9 @@ from l1_storage import (
     BANKS,
     LINEAR,
     LINES,
+    PLACES,
     ROOMS,
     SECTORS,
-    SEQUENCE,
     SETS,
     SMS,
     TEXTURE,
@@ -46,7 +46,6 @@ DATA = Path(__file__).parents[1] / "docs" / "results" / "l1-texture-h200.npz"
 SET_BITS, CHANGE = 9, -1
 KIB_PER_SM = (64, 96, 112, 128, 144, 160, 192, 224)
 FIRST, LATER = "first kernels with loads", "later ones"
-PLACES = np.argsort(linear(SEQUENCE))  # of sets, in the sequence
 
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]

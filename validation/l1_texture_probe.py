@@ -4,21 +4,17 @@ Takes three seconds; see `l1_texture.py`.
 """
 
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import gpu_probe
 import numpy as np
-from gpu_probe import U32, U64, Gpu
+from gpu_probe import U32, U64
+from l1_chains import KERNELS, Chains
 from l1_storage import GLOBAL, LINE, LINES, READONLY, SETS, TEXTURE, sets_of
 from l1_texture import CHANGE, KIB_PER_SM, SET_BITS
 from numpy.typing import NDArray
 
-SOURCE = Path(__file__).with_name("l1_texture.cu")
 SHARED_BYTES = 7136  # with the reserved 1 KiB and the variables of a kernel, the smallest carve-out
-ALIGNMENT = 2 << 20
-WORDS = SHARED_BYTES // 4
-KERNELS = {GLOBAL: b"follow_global", READONLY: b"follow_readonly", TEXTURE: b"follow_texture"}
 REPEATED = {GLOBAL: b"repeat_loads", TEXTURE: b"repeat_fetches"}
 THREADS, REPEATS, TIMES = 256, 200, 5
 KEPT_SMS = 4
@@ -37,15 +33,12 @@ class Probe:
     """Runs kernels one after the other on every SM, starting with an empty L1."""
 
     def __init__(self, seed: int) -> None:
-        self._gpu = Gpu()
+        self._memory = Chains()
+        self._gpu = self._memory.gpu
         self.rng = np.random.default_rng(seed)
-        cubin = self._gpu.compile(SOURCE)
-        self._kernels = {kind: self._gpu.function(cubin, name, SHARED_BYTES, 0) for kind, name in KERNELS.items()}
-        self._repeated = {kind: self._gpu.function(cubin, name) for kind, name in REPEATED.items()}
-        self._change, self._shrink = (self._gpu.function(cubin, b"change_carveout", 0, each) for each in (100, 0))
-        self._base = -(-self._gpu.allocate(LINES * LINE + ALIGNMENT) // ALIGNMENT) * ALIGNMENT
-        self._texture = self._gpu.texture(self._base, LINES * LINE)
-        self._out = self._gpu.allocate(self._gpu.sms * SHARED_BYTES)
+        self._kernels = {kind: self._memory.function(name, SHARED_BYTES, 0) for kind, name in KERNELS.items()}
+        self._repeated = {kind: self._memory.function(name) for kind, name in REPEATED.items()}
+        self._change, self._shrink = (self._memory.function(b"change_carveout", 0, each) for each in (100, 0))
         self.chains: list[tuple[int, ...]] = []  # kind, first of `lines`, number of lines
         self.steps: list[tuple[int, ...]] = []  # run, chain, laps, SMs that agree with the first
         self.lines: list[Lines] = []
@@ -57,15 +50,15 @@ class Probe:
         image, first = np.zeros((LINES, LINE), np.uint8), len(self.chains)
         for kind, lines in chains:
             after = np.roll(lines, -1) * LINE
-            links = (after // 4).astype(np.uint32) if kind == TEXTURE else (after + self._base).astype(np.uint64)
+            links = (after // 4).astype(np.uint32) if kind == TEXTURE else (after + self._memory.base).astype(np.uint64)
             image[lines, : links.itemsize] = links[:, None].view(np.uint8)
             self.chains.append((kind, sum(map(len, self.lines)), len(lines)))
             self.lines.append(lines)
-        self._gpu.upload(self._base, image)
-        self._gpu.launch(self._change, (self._gpu.sms, 1), 1024)
+        self._gpu.upload(self._memory.base, image)
+        self._memory.launch(self._change, 1024)
         for number, laps in steps:
             if number == CHANGE:
-                self._gpu.launch(self._change, (self._gpu.sms, 1), 1024)
+                self._memory.launch(self._change, 1024)
                 self.steps.append((self._runs, CHANGE, 0, 0))
             else:
                 self.steps.append((self._runs, first + number, laps, self._follow(*chains[number], laps)))
@@ -73,15 +66,12 @@ class Probe:
 
     def _follow(self, kind: int, lines: Lines, laps: int) -> int:
         """Run a kernel. Keep which loads miss; return on how many SMs the same ones do."""
-        is_texture, sms = kind == TEXTURE, self._gpu.sms
-        start = int(lines[0]) * LINE // 4 if is_texture else self._base + int(lines[0]) * LINE
-        count, out = laps * len(lines), 0 if is_texture else self._out
-        arguments = (start, U64), (self._texture, U64), (count, U32), (out, U64), (WORDS, U32)
-        self._gpu.launch(self._kernels[kind], (sms, 1), SHARED_BYTES, *arguments)
+        is_texture, offset, count = kind == TEXTURE, int(lines[0]) * LINE, laps * len(lines)
+        start, out = (offset // 4, 0) if is_texture else (self._memory.base + offset, self._memory.out)
+        self._memory.follow(self._kernels[kind], SHARED_BYTES, start, count, out)
         if is_texture:
             return 0
-        bits = self._gpu.download(self._out, sms * WORDS, np.uint32).reshape(sms, WORDS)
-        flags = np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little")[:, :count]
+        flags = self._memory.missed(count)
         self.missed.append(flags[:KEPT_SMS])
         return int((flags == flags[0]).all(axis=1).sum())
 
@@ -94,7 +84,7 @@ class Probe:
         array = self._gpu.allocate(self._gpu.sms * kib << 10)
         self._gpu.upload(array, np.zeros(self._gpu.sms * words, np.uint32))
         texture = self._gpu.texture(array, self._gpu.sms * kib << 10)
-        arguments = (array, U64), (texture, U64), (words, U32), (REPEATS, U32), (self._out, U64)
+        arguments = (array, U64), (texture, U64), (words, U32), (REPEATS, U32), (self._memory.out, U64)
         self._gpu.launch(self._repeated[GLOBAL], shape, 0, *arguments)  # the first time is longer
         times = []
         for fetches, changes in ((False, True), (True, False), (True, True)):
@@ -108,7 +98,7 @@ class Probe:
 
     def _empty_l1(self) -> None:
         for kernel in (self._change, self._shrink):
-            self._gpu.launch(kernel, (self._gpu.sms, 1), 1024)
+            self._memory.launch(kernel, 1024)
 
     def choose(self, *counts: int) -> list[Lines]:
         """As many distinct lines as each of the counts, in random order."""

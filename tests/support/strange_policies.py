@@ -1,8 +1,8 @@
-"""Replacement policies that the package does not know, with the interface of `tests/support/oracle.py`."""
+"""Replacement policies that the package does not know, with the interface of `tests/support/oracle_policies.py`."""
 
 from __future__ import annotations
 
-from tests.support.oracle import Lru, Slru, Srrip
+from tests.support.oracle_policies import Lru, Slru, Srrip
 
 
 class _OrderOfUse(Lru):

@@ -27,7 +27,7 @@ from tests.measure.conftest import bits, plain_l2
 from tests.support.driving import estimates
 from tests.support.geometries import orders
 from tests.support.one_cache import OneCache
-from tests.support.oracle import POLICIES, Order, Weighted
+from tests.support.oracle_policies import POLICIES, Order, Weighted
 
 MISREAD = 0.004
 FIGURE_11 = (2, 3, 2, 1, 2, 4, 2, 3, 2)  # the victims that MC16 fig 11 prints

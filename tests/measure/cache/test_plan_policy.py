@@ -13,7 +13,7 @@ from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy
 from tests.measure.conftest import bits, plain_l2
 from tests.support.driving import estimates, outcome
 from tests.support.one_cache import OneCache, levels
-from tests.support.oracle import POLICIES, Weighted
+from tests.support.oracle_policies import POLICIES, Weighted
 from tests.support.strange_policies import DETERMINISTIC, PARTLY_RANDOM, Bypassed, ForgetfulLru, SmallSlru, TurnsFifo
 
 SETS = 4

@@ -96,7 +96,7 @@ def _index_by_path(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
 
 
 def _with_room(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
-    """An L1 with more tags than room."""
+    """An L1 with more tags than room: for at least half of them, or in half of the GPUs, for three quarters."""
     l1, least = hierarchy.caches["l1"], 0.5 if rng.random() < 0.5 else 0.75
     if l1.sets == 1:
         return hierarchy  # it would be one with fewer ways

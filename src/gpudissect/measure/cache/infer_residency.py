@@ -62,7 +62,7 @@ def overflow_log_odds(counts: Array, control: Control) -> NDArray[np.float64]:
     `counts` is (laps, chains, 3). Misread hits are Poisson at a rate known from the control (gamma posterior, so the
     total is negative binomial); an overflow adds at least one miss to every lap, but for few: behind a nearer cache,
     which keeps some of the lines, a lap may show less. Less likely, it adds any number of misses to some laps only:
-    where lines take more room when they are used again. That is considered from `MIN_PARTIAL_LAPS` laps on.
+    where few lines exceed the data storage. That is considered from `MIN_PARTIAL_LAPS` laps on.
     """
     missed = counts[:, :, 1]
     total, exposure = missed.sum(axis=0), counts.sum(axis=(0, 2)).astype(np.float64)

@@ -1,4 +1,4 @@
-// Probes of what kernels with texture fetches leave in the L1, compiled and run by `l1_texture_probe.py`.
+// Kernels of the probes of the L1, compiled by `l1_chains.py`, and what `l1_texture_probe.py` times.
 //
 // Chains are followed by the first thread of each block, and there is a block for each SM. A word of a chain holds where
 // the next one is: its address for loads, its number for texture fetches.
