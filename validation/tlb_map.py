@@ -1,20 +1,21 @@
 """Check what `docs/tlb.md` says of the TLBs of an H200, on recorded runs: ``--check`` for CI.
 
-``--pack FOLDER ...`` writes `docs/results/tlb-map-h200.npz` from what `tlb_map.cu` measured, a folder for each GPU.
+``--pack FILE ...`` writes `docs/results/tlb-map-h200.npz` from what `tlb_map_probe.py` measured, a file for each GPU.
 Names of arrays begin with the number of the GPU. The excess of a load is its latency less that of a repeated load of
 the same line, in cycles.
 
-- `traces`: rows of number, pages, bytes from one page to the next, loads; `regions`: number of a trace and the address
-  of one of its regions.
-- `loops`: rows of number, sets, pages of each set, loads, address of the first page.
-- `trace_N`: excess of each load of a trace or a loop.
+- `names`: of the traces of random loads, in their order.
+- `pages_N`, shape (2, pages): addresses of the pages of trace N, and the number of address bits within each.
+- `excess_N`: excess of each load of trace N (it may be negative); `order_of` has their order.
+- `entries_B`, for pages of 2^B bytes: rows of B, a distance in bytes, and the median excess of a load at this distance
+  from one that missed all TLBs: directly after it, after loads that fill the first TLB, and by an SM with another
+  second TLB.
 - `sharing`, shape (SMs, SMs): excess of a load of a page by the second SM, after the first one loaded it.
-- `sms`: rows of SM, excess of its load of a page that SM 0 loaded, misses after a loop of SM 0.
-- `pieces`: rows of a 2 MiB part of a page, excess of its load after the first part was loaded: later, and at once.
+- `misses_of_13`: loads of each SM that miss in the second TLB, after SM 0 loaded 13 pages of a set until none missed.
 """
 
 import sys
-from collections import Counter, OrderedDict, deque
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,218 +24,198 @@ import numpy as np
 import recorded_map
 from l2_map import hash_numbers
 from l2_rules import Flags, Numbers
-from numpy.typing import NDArray
+from tlb_rules import (
+    BIG,
+    FIRST_ENTRIES,
+    FIRST_PAGES,
+    PAGES,
+    SECOND_LABELS,
+    SECOND_SETS,
+    THIRD_SETS,
+    WAYS,
+    Loads,
+    find_misses,
+    first_misses,
+    misses_beside,
+    second_misses,
+    second_sets,
+    third_misses,
+    third_sets,
+    walk_reads,
+)
 
-from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
-from gpudissect.simulation.cache.models import CacheModel
+from gpudissect.simulation.cache.geometry import PolicyKind
 
 DATA = Path(__file__).parents[1] / "docs" / "results" / "tlb-map-h200.npz"
 
-FIRST_ENTRIES, FIRST_SHIFT = 16, 24  # pages of 16 MiB
-RECENT_ENTRIES = 16
-SECOND_SETS, THIRD_SETS, WAYS, SHIFT = 256, 512, 8, 25  # pages of 32 MiB; sets of each half of the third TLB
-DIRECTORY_ENTRIES, DIRECTORY_SHIFT = 16, 33  # 8 GiB
-SECOND_MISS, THIRD_MISS, DIRECTORY_MISS = 72, 250, 680
-"""Excess, in cycles, from which a load counts as a TLB miss: the bounds lie between the modes of the distribution."""
+LRU, FIFO = PolicyKind.LRU, PolicyKind.FIFO
+LEVELS = ("first", "second", "third", "walk")
+SECOND_MISS, READS = 72, (250, 640, 1020, 1400)
+"""Excess, in cycles, from which a load counts as a miss of the second TLB, or as one with a page walk that reads one to
+four entries from memory: the bounds lie between the modes of the distribution."""
 FIRST_MISS = 5  # cycles more than the median of hits of the same line: half of what a miss costs
-LOOP_STEP, LOOP_START = 37, 100  # sets of a loop: the first one, and how far apart they are
-PAGES = 16384  # from which the pages of a loop are taken
-HALVES, FAR_HALVES, FAR = 8, 9, 7  # traces: halves of 4,096 and 12,288 pages, and 16,384 pages
-ONE_SET = (1, 20)  # the loop whose pages are in one set
 MIN_COMPARED = 1000  # loads
-MAX_WRONG = {"first": 0.015, "second": 2e-4, "third": 2e-4, "directory": 1e-3}
+MAX_WRONG = {"first": 0.015, "second": 3e-4, "third": 2e-3, "walk": 3e-3}
+MAX_WRONG_OF_GPU = {"first": 0.005, "second": 5e-5, "third": 2e-4, "walk": 1e-3}
+"""Share of the predictions of one trace, and of all traces of a GPU."""
 LAUNCH, STARTING = 20_000, 200  # loads of a kernel, and those at its start: what it reads itself displaces entries
-MIN_TRACES = {"first": 5, "second": 14, "third": 3, "directory": 3}  # that test each
-MAX_FIRST_PAGES = 64  # of traces that test the first TLB; it would hit too seldom with more
-MIN_OTHER_WRONG = 0.005  # of each hypothesis in `wrong_of_others`
+MIN_TRACES = {"first": 20, "second": 35, "third": 20, "walk": 12}  # that test each
+MAX_FIRST_ENTRIES = 64  # of traces that test the first TLB; it would hit too seldom with more
+MIN_OTHER_WRONG = 0.003  # of each hypothesis in `wrong_of_others`
+MIN_WALKS, MIN_WALK_CACHE = 20, 10  # walks of a kind that are printed; cycles of a page walk cache
 MIN_GAP = 20  # cycles between SMs that are near to the third TLB and the others
 GROUPS, GROUP_SIZES = 24, {4, 6}  # of SMs with a common second TLB
 MODE_BYTES, MAX_MODE_SHARE = 512 << 20, 0.5
 """Addresses that share a table of page table entries, and the share of the standard deviation of walks within them."""
 
 
-def order(trace: int, loads: int, pages: int) -> Numbers:
-    """The pages of a trace, as in `tlb_map.cu`."""
+def order_of(trace: int, loads: int, pages: int) -> Numbers:
+    """Which page each load of a trace is of."""
     hashes = hash_numbers(np.arange(loads, dtype=np.uint64) + np.uint64(trace << 40))
     return (hashes * np.uint64(pages) >> np.uint64(32)).astype(np.int64)
 
 
-def addresses_of(row: Numbers, regions: Numbers) -> Numbers:
-    """Virtual addresses of the pages of a trace."""
-    trace, pages, stride, loads = row.tolist()
-    starts = regions[regions[:, 0] == trace, 1]
-    region, number = np.divmod(order(trace, loads, pages), pages // starts.size)
-    addresses: Numbers = starts[region] + number * stride
-    return addresses
+def traces_of(arrays: Mapping[str, Any]) -> dict[str, Loads]:
+    """The traces of a GPU by their names.
 
-
-def loop_addresses(row: Numbers) -> Numbers:
-    """The same of a loop."""
-    trace, sets, each, loads, base = row.tolist()
-    pages = base + (np.arange(PAGES) << SHIFT)
-    by_set = [pages[second_set(pages) == (LOOP_START + LOOP_STEP * i) % SECOND_SETS][:each] for i in range(sets)]
-    return np.concatenate(by_set)[order(trace, loads, sets * each)]
-
-
-def second_set(address: Numbers) -> Numbers:
-    """Set of the second TLB: the XOR of address bits 25 to 32, 33 to 40 and 41 to 48."""
-    page = address >> SHIFT
-    return (page ^ page >> 8 ^ page >> 16) % SECOND_SETS
-
-
-def third_set(address: Numbers) -> Numbers:
-    """Set of the third TLB: bit 25 is the half, the XOR of bits 26 to 34, 35 to 43 and 44 to 52 the set in it."""
-    page = address >> SHIFT
-    return page % 2 * THIRD_SETS + (page >> 1 ^ page >> 10 ^ page >> 19) % THIRD_SETS
-
-
-def find_misses(pages: Numbers, sets: Numbers, count: int, ways: int, policy: PolicyKind = PolicyKind.LRU) -> Flags:
-    """Which accesses miss in a cache of `count` sets."""
-    distinct, number = np.unique(pages, return_inverse=True)
-    model = Cache((ways,) * count, 1, 1, Index(IndexKind.MODULO), Policy(policy))
-    tags = np.zeros(distinct.size, np.int64)
-    tags[number] = sets
-    return CacheModel(model).access_many(np.arange(distinct.size)[number] * count + tags[number]).astype(np.bool_)
-
-
-def second_misses(pages: Numbers, sets: Numbers) -> Flags:
-    """Which accesses miss in the second TLB and in the miss cache beside it, which holds the last pages that missed.
-
-    Both are searched; each that has the page makes it its most recent one.
+    Not compared are the first half of the loads, those at the start of a kernel, and the first load of each entry.
     """
-    ways = [OrderedDict[int, None]() for _ in range(SECOND_SETS)]
-    recent = OrderedDict[int, None]()
-    missed = np.zeros(pages.size, np.bool_)
-    for i, (page, number) in enumerate(zip(pages.tolist(), sets.tolist(), strict=True)):
-        places = ((ways[number], WAYS), (recent, RECENT_ENTRIES))
-        missed[i] = not any(page in place for place, _ in places)
-        if missed[i]:
-            for place, entries in places:
-                if len(place) == entries:
-                    place.popitem(last=False)
-                place[page] = None
-        for place, _ in places:
-            if page in place:
-                place.move_to_end(page)
-    return missed
+    found = {}
+    for trace, name in enumerate(arrays["names"].tolist()):
+        excess = arrays[f"excess_{trace}"].astype(np.int64)
+        address, bits = arrays[f"pages_{trace}"][:, order_of(trace, excess.size, arrays[f"pages_{trace}"].shape[1])]
+        compared = (np.arange(excess.size) >= excess.size // 2) & (np.arange(excess.size) % LAUNCH >= STARTING)
+        loads = Loads(address, bits, excess, compared)
+        compared[np.unique(loads.keys(FIRST_PAGES), return_index=True)[1]] = False
+        found[name] = loads
+    return found
 
 
-def directory_misses(areas: Numbers) -> Flags:
-    """Which walks do not find their directory entries among the last ones that were read, first in, first out."""
-    held = deque[int](maxlen=DIRECTORY_ENTRIES)
-    missed = np.zeros(areas.size, np.bool_)
-    for i, area in enumerate(areas.tolist()):
-        missed[i] = area not in held
-        if missed[i]:
-            held.append(area)
-    return missed
+def wrong_of(loads: Loads) -> Iterator[tuple[str, int, int]]:
+    """Wrong and all predictions for each TLB, and for the reads of page walks of pages of one size.
+
+    In runs with two sizes, what a kernel reads at its start changes the page walk caches for thousands of loads.
+    """
+    missed = first_misses(loads)
+    if np.unique(loads.keys(FIRST_PAGES)).size <= MAX_FIRST_ENTRIES:
+        yield "first", *count_wrong(missed, is_slow(loads, missed), loads)
+    loads = loads[missed]
+    missed = second_misses(loads)
+    yield "second", *count_wrong(missed, loads.excess >= SECOND_MISS, loads)
+    loads = loads[missed]
+    missed = third_misses(loads)
+    reads = np.zeros(missed.size, np.int64)
+    reads[missed] = walk_reads(loads[missed])
+    yield "third", *count_wrong(reads > 0, reads_seen(loads) > 0, loads)
+    if np.unique(loads.bits).size > 1:
+        return
+    loads, reads = loads[reads > 0], reads[reads > 0]
+    yield "walk", *count_wrong(reads, reads_seen(loads), loads)
 
 
-def wrong_of(address: Numbers, excess: Numbers) -> Iterator[tuple[str, int, int]]:
-    """Wrong and all predictions for each TLB. First loads of a page are not compared."""
-    compared = is_compared(address)
-    first = first_misses(address, FIRST_ENTRIES)
-    if np.unique(address >> FIRST_SHIFT).size <= MAX_FIRST_PAGES:
-        yield "first", *count_wrong(first, is_slow(address, excess, first), compared)
-    address, excess, compared = address[first], excess[first], compared[first]
-    second = second_misses(address >> SHIFT, second_set(address))
-    yield "second", *count_wrong(second, excess >= SECOND_MISS, compared)
-    address, excess, compared = address[second], excess[second], compared[second]
-    third = third_misses(address)
-    yield "third", *count_wrong(third, excess >= THIRD_MISS, compared)
-    address, excess, compared = address[third], excess[third], compared[third]
-    yield "directory", *count_wrong(directory_misses(address >> DIRECTORY_SHIFT), excess >= DIRECTORY_MISS, compared)
-
-
-def wrong_of_others(traces: Mapping[int, tuple[Numbers, Numbers]], loop: tuple[Numbers, Numbers]) -> dict[str, float]:
-    """Share of wrong predictions of refuted hypotheses; `traces` by number, `loop` is of one set."""
-    fifo, shares = PolicyKind.FIFO, {}
-    address, excess = traces[0]
+def wrong_of_others(traces: Mapping[str, Loads]) -> Iterator[tuple[str, float]]:
+    """Share of wrong predictions of refuted hypotheses."""
+    few = traces["2 MiB: 16 MiB apart"]
     for entries in (FIRST_ENTRIES - 1, FIRST_ENTRIES + 1):
-        other = first_misses(address, entries)
-        shares[f"first: {entries} entries"] = share_wrong(other, is_slow(address, excess, other), address)
-    address, excess = passed(*traces[2], first_misses(traces[2][0], FIRST_ENTRIES))
-    page, sets, seen = address >> SHIFT, second_set(address), excess >= SECOND_MISS
-    shares["second: modulo"] = share_wrong(find_misses(page, page % SECOND_SETS, SECOND_SETS, WAYS), seen, address)
-    shares["second: FIFO"] = share_wrong(find_misses(page, sets, SECOND_SETS, WAYS, fifo), seen, address)
-    address, excess = passed(*traces[HALVES], first_misses(traces[HALVES][0], FIRST_ENTRIES))
-    halves = second_misses(address >> FIRST_SHIFT, second_set(address))
-    shares["second: entries of 16 MiB"] = share_wrong(halves, excess >= SECOND_MISS, address)
-    address, excess = passed(*loop, first_misses(loop[0], FIRST_ENTRIES))
-    page, sets, seen = address >> SHIFT, second_set(address), excess >= SECOND_MISS
-    shares["second: no buffer"] = share_wrong(find_misses(page, sets, SECOND_SETS, WAYS), seen, address)
-    address, excess = to_third(*traces[FAR_HALVES])
-    halves = find_misses(address >> FIRST_SHIFT, third_set(address), 2 * THIRD_SETS, WAYS)
-    shares["third: entries of 16 MiB"] = share_wrong(halves, excess >= THIRD_MISS, address)
-    address, excess = to_third(*traces[FAR])
-    page, seen = address >> SHIFT, excess >= THIRD_MISS
-    modulo = find_misses(page, page % (2 * THIRD_SETS), 2 * THIRD_SETS, WAYS)
-    shares["third: modulo"] = share_wrong(modulo, seen, address)
-    first_in = find_misses(page, third_set(address), 2 * THIRD_SETS, WAYS, fifo)
-    shares["third: FIFO"] = share_wrong(first_in, seen, address)
-    address, excess = passed(*traces[FAR], first_misses(traces[FAR][0], FIRST_ENTRIES))
-    second = second_misses(address >> SHIFT, second_set(address))
-    shares["third: sees all loads"] = share_wrong(
-        third_misses(address)[second], excess[second] >= THIRD_MISS, address[second]
-    )
-    address, excess = to_third(*traces[FAR])
-    address, excess = passed(address, excess, third_misses(address))
-    area = address >> DIRECTORY_SHIFT
-    lru = find_misses(area, np.zeros_like(area), 1, DIRECTORY_ENTRIES)
-    shares["directory: LRU"] = share_wrong(lru, excess >= DIRECTORY_MISS, address)
-    return shares
+        missed = first_misses(few, entries)
+        yield f"first: {entries} entries", share_wrong(missed, is_slow(few, missed), few)
+    yield from wrong_of_second(traces)
+    yield from wrong_of_third(traces)
+    wide = "2 MiB: 8 sets of the third TLB with 16 pages"
+    for name, caches, trace in (
+        ("FIFO of 32 MiB", {25: FIFO, 33: FIFO, 40: FIFO}, "4 KiB: 16384 entries"),
+        ("LRU of 8 GiB", {25: LRU, 33: LRU, 40: FIFO}, "2 MiB: 16384 areas"),
+        ("LRU of 1 TiB", {25: LRU, 33: FIFO, 40: LRU}, wide),
+        ("2 TiB instead of 1 TiB", {25: LRU, 33: FIFO, 41: FIFO}, wide),
+        ("none of 32 MiB", {33: FIFO, 40: FIFO}, "2 MiB: 2 sets of the third TLB with 12 pages"),
+    ):
+        walks = after_third(traces[trace])
+        reads = walk_reads(walks, caches) + (25 not in caches)
+        yield f"walk cache: {name}", share_wrong(reads, reads_seen(walks), walks)
 
 
-def to_third(address: Numbers, excess: Numbers) -> tuple[Numbers, Numbers]:
+def wrong_of_second(traces: Mapping[str, Loads]) -> Iterator[tuple[str, float]]:
+    """The same of the second TLB."""
+    loads = after_first(traces["2 MiB: ordinary memory, part"])
+    number, sets, seen = loads.numbers(), second_sets(loads), loads.excess >= SECOND_MISS
+    modulo = find_misses(number, number % SECOND_SETS, SECOND_SETS, WAYS)
+    yield "second: modulo", share_wrong(modulo, seen, loads)
+    yield "second: FIFO", share_wrong(find_misses(number, sets, SECOND_SETS, WAYS, FIFO), seen, loads)
+    loads = after_first(traces["2 MiB: halves of 4096 areas"])
+    halves = misses_beside(loads.keys(FIRST_PAGES), second_sets(loads), SECOND_SETS)
+    yield "second: entries of 16 MiB", share_wrong(halves, loads.excess >= SECOND_MISS, loads)
+    loads = after_first(traces["2 MiB: 1 sets of 20 pages"])
+    alone = find_misses(loads.keys(), second_sets(loads), SECOND_SETS, WAYS)
+    yield "second: no miss cache", share_wrong(alone, loads.excess >= SECOND_MISS, loads)
+    loads = after_first(traces["mixed with 64 KiB: 1500"])
+    same = np.where(loads.bits == BIG, second_sets(loads) ^ SECOND_LABELS[BIG][1], second_sets(loads))
+    missed = misses_beside(loads.keys(), same, SECOND_SETS)
+    yield "second: same sets for 64 KiB", share_wrong(missed, loads.excess >= SECOND_MISS, loads)
+
+
+def wrong_of_third(traces: Mapping[str, Loads]) -> Iterator[tuple[str, float]]:
+    """The same of the third TLB; that of the page walk caches is not simulated, so 2 MiB pages need many misses."""
+    count = 2 * THIRD_SETS
+    loads = after_second(traces["2 MiB: halves of 12288 areas"])
+    halves = find_misses(loads.keys(FIRST_PAGES), third_sets(loads), count, WAYS)
+    yield "third: entries of 16 MiB", share_wrong(halves, reads_seen(loads) > 0, loads)
+    loads = after_second(traces["2 MiB: 16384 areas"])
+    number, seen = loads.numbers(), reads_seen(loads) > 0
+    yield "third: modulo", share_wrong(find_misses(number, number % count, count, WAYS), seen, loads)
+    first_in = find_misses(number, third_sets(loads), count, WAYS, FIFO)
+    yield "third: FIFO", share_wrong(first_in, seen, loads)
+    loads = after_first(traces["2 MiB: 16384 areas"])
+    missed = second_misses(loads)
+    seen = reads_seen(loads[missed]) > 0
+    yield "third: sees all loads", share_wrong(third_misses(loads)[missed], seen, loads[missed])
+    loads = after_second(traces["4 KiB: 16384 entries"])
+    sets = loads.numbers() % 2 * THIRD_SETS + third_sets(loads) % THIRD_SETS
+    lowest = find_misses(loads.keys(), sets, count, WAYS)
+    yield "third: one bit selects the half of 4 KiB", share_wrong(lowest, reads_seen(loads) > 0, loads)
+    loads = after_second(traces["2 MiB: 2 sets of the third TLB with 12 pages"])
+    alone = find_misses(loads.keys(), third_sets(loads), count, WAYS)
+    yield "third: no miss cache", share_wrong(alone, reads_seen(loads) > 0, loads)
+
+
+def after_first(loads: Loads) -> Loads:
+    """The loads that miss the first TLB."""
+    return loads[first_misses(loads)]
+
+
+def after_second(loads: Loads) -> Loads:
     """The loads that miss the first and the second TLB."""
-    address, excess = passed(address, excess, first_misses(address, FIRST_ENTRIES))
-    return passed(address, excess, second_misses(address >> SHIFT, second_set(address)))
+    loads = after_first(loads)
+    return loads[second_misses(loads)]
 
 
-def passed(address: Numbers, excess: Numbers, missed: Flags) -> tuple[Numbers, Numbers]:
-    """The loads that missed."""
-    return address[missed], excess[missed]
+def after_third(loads: Loads) -> Loads:
+    """The loads that miss all TLBs."""
+    loads = after_second(loads)
+    return loads[third_misses(loads)]
 
 
-def is_compared(address: Numbers) -> Flags:
-    """All but the first half of the loads, those at the start of a kernel, and the first load of each page."""
-    return is_warm(address) & (np.arange(address.size) % LAUNCH >= STARTING)
+def reads_seen(loads: Loads) -> Numbers:
+    """How many entries of page tables each load seems to have read from memory."""
+    return np.digitize(loads.excess, READS)
 
 
-def is_warm(address: Numbers) -> Flags:
-    """The second half of loads, without the first load of each page."""
-    warm = np.arange(address.size) >= address.size // 2
-    warm[np.unique(address >> FIRST_SHIFT, return_index=True)[1]] = False
-    return warm
-
-
-def share_wrong(predicted: Flags, observed: Flags, address: Numbers) -> float:
-    """Share of wrong predictions, caches warm."""
-    wrong, loads = count_wrong(predicted, observed, is_warm(address))
-    return wrong / loads
-
-
-def third_misses(address: Numbers) -> Flags:
-    """Which loads miss in the third TLB, of those that reach it."""
-    return find_misses(address >> SHIFT, third_set(address), 2 * THIRD_SETS, WAYS)
-
-
-def first_misses(address: Numbers, entries: int) -> Flags:
-    """Which loads miss in the first TLB."""
-    return find_misses(address >> FIRST_SHIFT, np.zeros_like(address), 1, entries)
-
-
-def is_slow(address: Numbers, excess: Numbers, missed: Flags) -> Flags:
+def is_slow(loads: Loads, missed: Flags) -> Flags:
     """Which loads take longer than hits of the same line, the median of which removes the noise of one latency."""
-    _, number = np.unique(address, return_inverse=True)
-    hits = [np.median(excess[(number == each) & ~missed]) for each in range(number.max() + 1)]
-    slow: Flags = excess - np.array(hits)[number] > FIRST_MISS
+    _, number = np.unique(loads.address, return_inverse=True)
+    hits = [np.median(loads.excess[(number == each) & ~missed]) for each in range(number.max() + 1)]
+    slow: Flags = loads.excess - np.array(hits)[number] > FIRST_MISS
     return slow
 
 
-def count_wrong(predicted: Flags, observed: Flags, compared: Flags) -> tuple[int, int]:
+def count_wrong(predicted: Numbers | Flags, observed: Numbers | Flags, loads: Loads) -> tuple[int, int]:
     """Wrong and all predictions among the compared ones."""
-    return int(np.sum((predicted != observed) & compared)), int(compared.sum())
+    return int(np.sum((predicted != observed) & loads.compared)), int(loads.compared.sum())
+
+
+def share_wrong(predicted: Numbers | Flags, observed: Numbers | Flags, loads: Loads) -> float:
+    """Share of wrong predictions among the compared ones."""
+    wrong, compared = count_wrong(predicted, observed, loads)
+    return wrong / compared
 
 
 def groups_of(sharing: Numbers) -> list[tuple[int, ...]]:
@@ -242,72 +223,78 @@ def groups_of(sharing: Numbers) -> list[tuple[int, ...]]:
     return sorted({tuple(np.flatnonzero(row < SECOND_MISS // 2).tolist()) for row in sharing})
 
 
-def pack(folders: list[Path]) -> None:
-    """Write `DATA` from what `tlb_map.cu` measured."""
-    arrays: dict[str, NDArray[Any]] = {}
-    for gpu, folder in enumerate(folders):
-        traces = [[*map(int, line.split())] for line in (folder / "traces.txt").read_text().splitlines()]
-        arrays[f"{gpu}_traces"] = np.array([row[:4] for row in traces])
-        arrays[f"{gpu}_regions"] = np.array([(row[0], start) for row in traces for start in row[4:]])
-        arrays[f"{gpu}_loops"] = np.loadtxt(folder / "loops.txt", np.int64)
-        for row in (*arrays[f"{gpu}_traces"], *arrays[f"{gpu}_loops"]):
-            arrays[f"{gpu}_trace_{row[0]}"] = np.fromfile(folder / f"trace_{row[0]}.u16", np.uint16)
-        sharing = np.fromfile(folder / "sharing.u8", np.uint8)
-        arrays[f"{gpu}_sharing"] = sharing.reshape(int(np.sqrt(sharing.size)), -1)
-        for name in [each for each in ("sms", "pieces") if (folder / f"{each}.csv").exists()]:
-            arrays[f"{gpu}_{name}"] = np.loadtxt(folder / f"{name}.csv", np.int64, delimiter=",", skiprows=1)
-    recorded_map.save(DATA, arrays)
+def pack(files: list[Path]) -> None:
+    """Write `DATA` from what `tlb_map_probe.py` measured."""
+    recorded_map.save(DATA, recorded_map.joined(files))
 
 
-def check(data: Mapping[str, NDArray[np.integer[Any]]]) -> bool:
+def check(data: Mapping[str, Any]) -> bool:
     """Print what the recorded runs show; whether that is what the page says."""
-    holds, totals = [], dict.fromkeys(MAX_WRONG, (0, 0))
-    for gpu, of in recorded_map.by_gpu(data).items():
+    holds, totals = [], Counter[tuple[str, str]]()
+    for gpu in sorted({name.partition("_")[0] for name in data}):
         print(f"GPU {gpu}")
-        traces = {int(row[0]): (addresses_of(row, of["regions"]), of[f"trace_{row[0]}"]) for row in of["traces"]}
-        loops = {(*row[1:3].tolist(),): (loop_addresses(row), of[f"trace_{row[0]}"]) for row in of["loops"]}
-        tested = Counter[str]()
-        for address, excess in (*traces.values(), *loops.values()):
-            pages = np.unique(address >> FIRST_SHIFT).size
-            for name, wrong, loads in wrong_of(address, excess):
-                if loads >= MIN_COMPARED:
-                    print(f"{pages} pages, {name}: {wrong} of {loads} wrong")
-                    holds.append(wrong <= MAX_WRONG[name] * loads)
-                    totals[name] = totals[name][0] + wrong, totals[name][1] + loads
-                    tested[name] += 1
-        holds += [tested[name] >= count for name, count in MIN_TRACES.items()]
-        if FAR_HALVES in traces and "pieces" in of:
-            others = wrong_of_others(traces, loops[ONE_SET])
-            for hypothesis, share in others.items():
-                print(f"{hypothesis}: {share:.2%} wrong")
-            holds += [share >= MIN_OTHER_WRONG for share in others.values()]
-            holds.append(check_modes(*traces[FAR]))
-            holds.append(check_pieces(of["pieces"]))
-        holds.append(check_sharing(of["sharing"], of["sms"]))
-    print(f"wrong and all predictions: {totals}")
+        arrays = {name.partition("_")[2]: data[name] for name in data if name.startswith(f"{gpu}_")}
+        traces = traces_of(arrays)
+        counts = Counter[tuple[str, str]]()
+        for name, loads in traces.items():
+            for level, wrong, compared in wrong_of(loads):
+                if compared >= MIN_COMPARED:
+                    print(f"{name}, {level}: {wrong} of {compared} wrong")
+                    holds.append(wrong <= MAX_WRONG[level] * compared)
+                    counts += Counter({(level, "wrong"): wrong, (level, "compared"): compared, (level, "traces"): 1})
+        for level, most in MAX_WRONG_OF_GPU.items():
+            holds.append(counts[level, "wrong"] <= most * counts[level, "compared"])
+            holds.append(counts[level, "traces"] >= MIN_TRACES[level])
+        totals += counts
+        others = dict(wrong_of_others(traces))
+        for hypothesis, share in others.items():
+            print(f"{hypothesis}: {share:.2%} wrong")
+        holds += [share >= MIN_OTHER_WRONG for share in others.values()]
+        holds.append(check_modes(traces))
+        holds += [check_entries(arrays[f"entries_{bits}"].astype(np.int64)) for bits in SECOND_LABELS]
+        holds.append(check_sharing(arrays["sharing"].astype(np.int64), arrays["misses_of_13"].astype(np.int64)))
+    for level in LEVELS:
+        print(f"{level}: {totals[level, 'wrong']} of {totals[level, 'compared']} wrong")
     return all(holds)
 
 
-def check_modes(address: Numbers, excess: Numbers) -> bool:
-    """Print how much page walks differ in all, and among addresses that share a table; whether the latter is less."""
-    address, excess = to_third(address, excess)
-    hits, slower = (excess >= THIRD_MISS) & (excess < DIRECTORY_MISS), excess >= DIRECTORY_MISS
-    for kind, some in (("hit", hits), ("miss", slower)):
-        print(f"page walks with a directory {kind}: {np.quantile(excess[some], (0.01, 0.99))} cycles")
-    excess, tables = excess[hits], address[hits] // MODE_BYTES
-    within = np.sqrt(np.mean([np.var(excess[tables == table]) for table in np.unique(tables)]))
-    print(f"standard deviation of page walks: {np.std(excess):.1f} cycles, {within:.1f} within 512 MiB")
-    return bool(within < MAX_MODE_SHARE * np.std(excess))
+def check_modes(traces: Mapping[str, Loads]) -> bool:
+    """Print how long page walks take; whether those of 2 MiB pages differ less among addresses that share a table.
+
+    And whether a hit in the first page walk cache, which needs no read, takes longer than one in the third TLB.
+    """
+    for name in ("2 MiB: 16384 areas", "64 KiB: 16384 entries", "4 KiB: 16384 entries", "4 KiB: random addresses"):
+        walks = after_third(traces[name])
+        for reads in np.unique(seen := reads_seen(walks)[walks.compared]):
+            excess = walks.excess[walks.compared][seen == reads]
+            if excess.size >= MIN_WALKS:
+                print(f"{name}: page walks with {reads} reads: {np.quantile(excess, (0.01, 0.5, 0.99))} cycles")
+    walks = after_third(traces["2 MiB: 16384 areas"])
+    walks = walks[reads_seen(walks) == 1]
+    tables = walks.address // MODE_BYTES
+    within = np.sqrt(np.mean([np.var(walks.excess[tables == table]) for table in np.unique(tables)]))
+    print(f"standard deviation of page walks: {np.std(walks.excess):.1f} cycles, {within:.1f} within 512 MiB")
+    loads = after_second(traces["2 MiB: 2 sets of the third TLB with 16 pages"])
+    missed = third_misses(loads)
+    hits, unread = (np.median(loads.excess[some & (reads_seen(loads) == 0)]) for some in (~missed, missed))
+    print(f"hits in the third TLB: {hits} cycles, in the first page walk cache {unread}")
+    return bool(within < MAX_MODE_SHARE * np.std(walks.excess) and unread - hits >= MIN_WALK_CACHE)
 
 
-def check_pieces(pieces: Numbers) -> bool:
-    """Print what loads of other parts of a page take; whether the second TLB has all and the first TLB half of them."""
-    later, at_once = pieces[:, 1], pieces[:, 2]
-    print(f"parts of a page: excess later {later.tolist()}, at once {at_once.tolist()}")
-    return bool(later.max() < SECOND_MISS and at_once[:8].max() + 4 < at_once[8:].min())
+def check_entries(rows: Numbers) -> bool:
+    """Print what loads at a distance take; whether the first TLB's entries have 8 pages and those of the others 16."""
+    bits, distance, at_once, later, other = rows.T
+    print(f"2^{bits[0]} bytes: at once {at_once.tolist()}, later {later.tolist()}, by another SM {other.tolist()}")
+    half, whole = 1 << bits + FIRST_PAGES, 1 << bits + PAGES
+    return bool(
+        (at_once[distance < half].max(initial=0) + 4 < at_once[distance >= half]).all()
+        and (later[distance < whole] < SECOND_MISS).all()
+        and (other[distance < whole] < READS[0]).all()
+        and (np.minimum(later, other)[distance >= whole] >= READS[0]).all()
+    )
 
 
-def check_sharing(sharing: Numbers, sms: Numbers) -> bool:
+def check_sharing(sharing: Numbers, misses_of_13: Numbers) -> bool:
     """Print which SMs share a second TLB, and what hits in the third take from each; whether as the page says."""
     groups = groups_of(sharing)
     print(f"SMs with a common second TLB: {groups}")
@@ -318,7 +305,7 @@ def check_sharing(sharing: Numbers, sms: Numbers) -> bool:
     near = np.sort(by_sm)
     step = int(np.argmax(np.diff(near))) + 1
     print(f"hits in the third TLB, medians by SM: {near[:step].min()} to {near[step - 1]}, {near[step]} to {near[-1]}")
-    print(f"misses of 13 pages after a loop of SM 0: none on SMs {np.flatnonzero(sms[:, 2] == 0).tolist()}")
+    print(f"misses of 13 pages after a loop of SM 0: none on SMs {np.flatnonzero(misses_of_13 == 0).tolist()}")
     return (
         sorted(sm for group in groups for sm in group) == [*range(len(sharing))]
         and len(groups) == GROUPS
@@ -326,7 +313,7 @@ def check_sharing(sharing: Numbers, sms: Numbers) -> bool:
         and all(group_of[sm] == group_of[sm ^ 1] for sm in group_of)
         and bool(sharing[apart].min() >= SECOND_MISS > 2 * sharing[~apart].max())
         and bool(near[step] - near[step - 1] >= MIN_GAP)
-        and (*np.flatnonzero(sms[:, 2] == 0).tolist(),) == groups[0]
+        and (*np.flatnonzero(misses_of_13 == 0).tolist(),) == groups[0]
     )
 
 

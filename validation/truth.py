@@ -125,12 +125,14 @@ def _replacement(name: str, cache: Cache) -> Truth:
 def _policy_name(policy: Policy, ways: tuple[int, ...]) -> str:
     """The policy as reported: its simplest name.
 
-    With two ways, tree and bit PLRU are LRU. Equal weights are random replacement. A fixed order is reported
-    by its shortest period, as FIFO if that is all ways in sequence.
+    With two ways, tree and bit PLRU are LRU, and ``last-two-hits`` is SLRU. Equal weights are random replacement. A
+    fixed order is reported by its shortest period, as FIFO if that is all ways in sequence.
     """
     common = max(set(ways), key=ways.count)
     if common == 2 and policy.kind in (PolicyKind.PLRU, PolicyKind.MRU):
         return PolicyKind.LRU.value
+    if common == 2 and policy.kind is PolicyKind.LAST_TWO_HITS:
+        return PolicyKind.SLRU.value
     if policy.weights and len(set(policy.weights)) == 1:
         return PolicyKind.RANDOM.value
     if policy.kind is PolicyKind.ORDER:

@@ -20,6 +20,7 @@ CONSISTENT = {
     "tlb_l1.miss_penalty": 23.0,
     "tlb_l2.miss_penalty": 94.0,
 }
+DOUBTED_OF_ONE_SET = ("l1.sets", "l1.ways", "l1.index_function")
 
 
 def found(changes=(), agreements=(), stated=MIB):
@@ -70,6 +71,18 @@ def test_sizes_of_partitions_are_doubtful_where_the_line_is_ambiguous(status):
     segment = Estimate(element="l2", attribute="segment_size", status=status, reason=reason, **fields)
     doubts = ambiguities({("l2", "line_size"): ambiguous("l2", "line_size"), ("l2", "segment_size"): segment})
     assert [each.about for each in doubts] == ([("l2.capacity", "l2.segment_size")] if fields else [])
+
+
+@pytest.mark.parametrize(("sets", "status"), [(1, Status.NOT_FOUND), (2, Status.NOT_FOUND), (1, Status.SKIPPED)])
+def test_one_set_is_doubtful_if_no_policy_explains_its_misses(sets, status):
+    """Random GPU 3100349: data storage for 112 lines of 198 tags, so any 113 lines conflict."""
+    found_sets = Estimate(
+        element="l1", attribute="sets", status=Status.FOUND, value=sets, low=sets, high=sets, confidence=0.9, method="m"
+    )
+    policy = Estimate(element="l1", attribute="replacement_policy", status=status, reason="none of the known policies")
+    doubts = ambiguities({("l1", "sets"): found_sets, ("l1", "replacement_policy"): policy})
+    is_doubtful = sets == 1 and status is not Status.SKIPPED
+    assert [each.about for each in doubts if "l1.ways" in each.about] == [DOUBTED_OF_ONE_SET] * is_doubtful
 
 
 def test_penalties_of_tlbs_are_doubtful_where_windows_are_ambiguous():

@@ -45,10 +45,12 @@ def test_latencies_of_an_l2_at_many_distances_are_left_out():
     assert not {("l1", "miss_penalty"), ("l2", "hit_latency"), ("dram", "hit_latency")} & truth.keys()
 
 
-@pytest.mark.parametrize("kind", [PolicyKind.MRU, PolicyKind.PLRU])
-def test_policies_that_two_ways_make_equal_to_lru_are_lru(kind):
+@pytest.mark.parametrize(
+    ("kind", "name"), [(PolicyKind.MRU, "lru"), (PolicyKind.PLRU, "lru"), (PolicyKind.LAST_TWO_HITS, "slru")]
+)
+def test_of_policies_that_are_equal_with_two_ways_one_is_expected(kind, name):
     l1 = replace(PLAIN.caches["l1"], ways=(2,) * PLAIN.caches["l1"].sets, policy=Policy(kind))
-    assert truth_of(replace(PLAIN, caches={**PLAIN.caches, "l1": l1}))["l1", "replacement_policy"] == "lru"
+    assert truth_of(replace(PLAIN, caches={**PLAIN.caches, "l1": l1}))["l1", "replacement_policy"] == name
 
 
 @pytest.mark.parametrize(

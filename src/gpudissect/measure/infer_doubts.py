@@ -178,7 +178,16 @@ def _l2_sizes(numbers: _Numbers, stated: object) -> Iterator[Doubt]:
 
 
 def ambiguities(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doubt]:
-    """Doubts about what depends on something ambiguous: sets, line size of a partitioned L2, or page-table window."""
+    """Doubts about what depends on something that is ambiguous or not found.
+
+    These are the sets of a cache, the policy of one with a single set, the line size of a partitioned L2, and the
+    window of the page table.
+    """
+    for element in dict.fromkeys(cache for caches in PATHS.values() for cache in caches):
+        sets, policy = (findings.get((element, attribute)) for attribute in ("sets", "replacement_policy"))
+        if sets and sets.value == 1 and policy and policy.status in (Status.NOT_FOUND, Status.AMBIGUOUS):
+            what = f"{element}: one set was found, but no known policy explains which lines miss"  # data may lack room
+            yield Doubt(what, _names(element, "sets", "ways", "index_function"))
     ambiguous = [name for name, each in findings.items() if each.status is Status.AMBIGUOUS]
     for element, attribute in ambiguous:
         if attribute == "sets":  # perhaps because both halves of a line are in one set

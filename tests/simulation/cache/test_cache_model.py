@@ -106,6 +106,11 @@ def test_two_ways_make_lru_plru_and_mru_the_same_but_not_nru():
     assert (misses(PolicyKind.MRU, 2, sequence)[-1], misses(PolicyKind.NRU, 2, sequence)[-1]) == (0, 1)
 
 
+@given(st.lists(st.integers(0, 5), max_size=200))
+def test_two_ways_make_slru_and_last_two_hits_the_same(lines):
+    assert misses(PolicyKind.SLRU, 2, lines) == misses(PolicyKind.LAST_TWO_HITS, 2, lines)
+
+
 def test_plru_follows_its_tree():
     """Eight ways filled in order, then way 0 used: the victim is way 4, not the oldest, way 1."""
     filled = [*range(8), 0, 8]
