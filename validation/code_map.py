@@ -25,7 +25,7 @@ import numpy as np
 import recorded_map
 from l2_rules import Flags, Numbers
 from numpy.typing import NDArray
-from tlb_map import find_misses
+from tlb_rules import find_misses
 
 from gpudissect.simulation.cache.geometry import PolicyKind
 

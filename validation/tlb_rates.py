@@ -15,7 +15,7 @@ DATA = Path(__file__).parents[1] / "docs" / "results" / "tlb-rates-h200.csv"
 SECOND_GIB, THIRD_GIB = 64, 256  # reach of the second and the third TLB
 FITS_SECOND, FITS_ORDINARY = 8, (4, 64)  # GiB
 LOOKUPS = 1.8, 2.1  # of a second TLB, per ns
-MISSES, MISSES_OF_ONE = (2.85, 3.15), (0.19, 0.35)  # of all second TLBs, and of one
+MISSES, MISSES_OF_ONE = (2.85, 3.15), (0.17, 0.35)  # of all second TLBs, and of one
 WALKS = 0.040, 0.050
 MAX_LOSS, MIN_GAIN = 0.05, 5  # if half of the second TLBs use half of the memory each
 

@@ -40,7 +40,7 @@ class Loads:
     excess: Numbers
     compared: Flags
 
-    def __getitem__(self, chosen: Flags) -> "Loads":
+    def __getitem__(self, chosen: Flags | slice) -> "Loads":
         """Some of the loads."""
         return Loads(self.address[chosen], self.bits[chosen], self.excess[chosen], self.compared[chosen])
 

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "validation"))
 import hiding_figures
 import mt22_curves
 import throughput
+import tlb_rates
 import vv16_curves
 
 from gpudissect.views.page.hierarchy import hierarchy_file
@@ -154,6 +155,30 @@ def _calibration() -> dict[str, str]:
     return {"calibration": standalone(figure)}
 
 
+def _tlb_rates() -> dict[str, str]:
+    """Random loads of one H200 against the memory that they are spread over."""
+    rates = next(iter(tlb_rates.read(tlb_rates.DATA).values()))
+    chosen = [each for each in rates if each.memory == "ordinary" and each.lanes > 1]
+    groups = {
+        name: tuple(zip(*((parts * each.gib, each.rate) for each in chosen if each.split == split), strict=True))
+        for name, split, parts in (
+            ("every SM loads from all of it", "no", 1),
+            ("each half of the SMs loads from one half", "by SM", 2),
+            ("each half of the second TLBs loads from one half", "by TLB", 2),
+        )
+    }
+    figure = overlay(
+        "Random loads of an H200 against the memory that they are spread over",
+        ("GiB of memory", ""),
+        ("loads per ns", ""),
+        groups,
+        log_x=False,
+        log_y=False,
+        x_ticks={gib: str(gib) for gib in range(0, 129, 32)},
+    )
+    return {"tlb-rates": standalone(figure)}
+
+
 _JOBS: Mapping[str, Callable[[], dict[str, str]]] = {
     "attributes": _attributes,
     **{gpu: partial(_measured, gpu) for gpu in GPUS},
@@ -162,6 +187,7 @@ _JOBS: Mapping[str, Callable[[], dict[str, str]]] = {
     "vv16": _vv16,
     "vv16-kernels": _vv16_kernels,
     "calibration": _calibration,
+    "tlb-rates": _tlb_rates,
 }
 
 if __name__ == "__main__":

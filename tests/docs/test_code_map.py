@@ -3,7 +3,7 @@
 import code_map
 import numpy as np
 import pytest
-from tlb_map import find_misses
+from tlb_rules import find_misses
 
 from gpudissect.simulation.cache.geometry import PolicyKind
 

@@ -118,16 +118,14 @@ def contradictions(
             continue  # the simulated cache, too, has more tags than room for data
         if not capacity[0] <= product[0] * (1 + 1e-9) <= capacity[1] * MAX_SIZE_RATIO:
             what = f"{element}: {product[1]} is not {format_bytes(numbers.value(element, 'capacity') or 0)}"
-            advice = "part of the array may serve another purpose: see capacity"
-            yield Doubt(what, _names(element, *SIZES), advice)
+            yield Doubt(what, _names(element, *SIZES), "part of the array may serve another purpose: see capacity")
     yield from _latencies(numbers)
     yield from _l2_sizes(numbers, stated_l2)
     for first, second in pairwise(TLBS):
         penalty = numbers.interval(second, "miss_penalty")
         if penalty and penalty[0] < MIN_TLB_PENALTY:
             what = f"{second}: a miss costs {penalty[0]:.0f} to {penalty[1]:.0f} cycles more than one of {first}"
-            names = (*GEOMETRY, "miss_penalty")
-            yield Doubt(what, (*_names(first, *names), *_names(second, *names)))
+            yield Doubt(what, tuple(f"{tlb}.{name}" for tlb in (first, second) for name in (*GEOMETRY, "miss_penalty")))
 
 
 def _names(element: str, *attributes: str) -> tuple[str, ...]:
@@ -173,31 +171,24 @@ def _l2_sizes(numbers: _Numbers, stated: object) -> Iterator[Doubt]:
         yield Doubt(what, _names("l2", *SIZES, "segment_size"), "misses of the TLB look like those of the L2")
     if near and far and not numbers.value("l2", "segment_size") and size[1] < 2 * size[0]:
         what = f"l2: memory is near ({near:.0f} cycles) or far ({far:.0f}), but no far partition was found"
-        names = _names("l2", *SIZES, "replacement_policy", "miss_penalty")
-        yield Doubt(what, (*names, "dram.hit_latency"))
+        yield Doubt(what, (*_names("l2", *SIZES, "replacement_policy", "miss_penalty"), "dram.hit_latency"))
 
 
 def ambiguities(findings: Mapping[tuple[str, str], Estimate]) -> Iterator[Doubt]:
-    """Doubts about what depends on something that is ambiguous or not found.
-
-    These are the sets of a cache, the policy of one with a single set, the line size of a partitioned L2, and the
-    window of the page table.
-    """
-    for element in dict.fromkeys(cache for caches in PATHS.values() for cache in caches):
-        sets, policy = (findings.get((element, attribute)) for attribute in ("sets", "replacement_policy"))
-        if sets and sets.value == 1 and policy and policy.status in (Status.NOT_FOUND, Status.AMBIGUOUS):
-            what = f"{element}: one set was found, but no known policy explains which lines miss"  # data may lack room
-            yield Doubt(what, _names(element, "sets", "ways", "index_function"))
+    """Doubts about what depends on something ambiguous: sets, policies, line sizes, the window of the page table."""
     ambiguous = [name for name, each in findings.items() if each.status is Status.AMBIGUOUS]
     for element, attribute in ambiguous:
         if attribute == "sets":  # perhaps because both halves of a line are in one set
             what = f"{element}: lines conflict, but not as those of one set"
             yield Doubt(what, _names(element, "line_size", "fetch_granularity", "capacity"))
+        sets = findings.get((element, "sets"))
+        if attribute == "replacement_policy" and element not in TLBS and sets and sets.value == 1:
+            what = f"{element}: lines conflict like those of one set, but no known policy explains which ones miss"
+            yield Doubt(what, _names(element, "sets", "ways", "index_function"))  # perhaps their data lack room
         if attribute == "window":
             what = f"{element}: the window is ambiguous, and accesses to consecutive pages may change it"
             yield Doubt(what, tuple(f"{tlb}.miss_penalty" for tlb in TLBS))
-    segment = findings.get(("l2", "segment_size"))
-    if ("l2", "line_size") in ambiguous and segment is not None and segment.status is Status.FOUND:
+    if ("l2", "line_size") in ambiguous and (each := findings.get(("l2", "segment_size"))) and each.status.has_value:
         what = "l2: partitions were measured with a line size that is ambiguous"
         yield Doubt(what, _names("l2", "capacity", "segment_size"))
 
