@@ -3,7 +3,6 @@
 `l2_map.py` and `l2_policy.py` compare them with recorded runs.
 """
 
-from collections import deque
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -42,7 +41,6 @@ MAX_DIRTY = 7  # lines of a set
 QUOTA, LEAST_QUOTA = 3, 1  # protected lines of a set if no memory was ever set aside, and if none is
 WAY_BYTES = (60 << 20) // WAYS  # of the size that the driver states
 RECORDS = 7  # of a set
-KEPT_RECORDS = 6  # after a load that found the set full
 RECORD_SETS = 512  # of a slice
 RECORD_INDEX = (
     (0, 9, 10, 15, 16, 18, 19, 20),
@@ -58,7 +56,6 @@ RECORD_INDEX = (
 """Bits of the quotient whose XORs are the bits of the number of a set of records; see `RECORD_BIT_16`."""
 RECORD_BIT_16 = (0, 1, 3, 4, 5, 6, 7, 8)
 """Bits of that number which bit 16 of the address inverts."""
-NOTICE = 3  # loads after which a record is free if its last copy was evicted, about
 RECORD_LINES = 0b101  # lines whose numbers differ in these bits only share a record
 
 
@@ -233,26 +230,37 @@ def records_of(lines: Numbers) -> Numbers:
 class Records:
     """One set of records: whose copies it holds, the one for which a load came last from the other side at the end.
 
-    If a load comes while the set is full, the first ones lose their copies until `kept` are left.
+    When the set is full, a load evicts the oldest record, or the oldest two if it needs a new one, and so does a notice
+    that the last copy of a record was evicted. If the record of the load or notice is the oldest, none is evicted.
     """
 
-    def __init__(self, kept: int = KEPT_RECORDS) -> None:
+    lost_to_new = 2
+
+    def __init__(self) -> None:
         self.held: list[int] = []
-        self._kept = kept
 
-    def add(self, record: int) -> list[int]:
+    def load(self, record: int) -> list[int]:
         """Make or renew a record; which ones are lost."""
-        is_full = len(self.held) == RECORDS
-        self.forget(record)
-        self.held.append(record)
-        lost = self.held[: -self._kept] if is_full else []
-        del self.held[: len(lost)]
-        return lost
-
-    def forget(self, record: int) -> None:
-        """Free a record, if it is held."""
+        lost = self._make_room(record)
         if record in self.held:
             self.held.remove(record)
+        self.held.append(record)
+        return lost
+
+    def free(self, record: int) -> list[int]:
+        """Free a record of which no copy is left; which others are lost."""
+        if record not in self.held:
+            return []
+        lost = self._make_room(record)
+        self.held.remove(record)
+        return lost
+
+    def _make_room(self, record: int) -> list[int]:
+        if len(self.held) < RECORDS or self.held[0] == record:
+            return []
+        lost = self.held[: 1 if record in self.held else self.lost_to_new]
+        self.held = [each for each in self.held if each not in lost]
+        return lost
 
 
 def near_hits(
@@ -260,31 +268,28 @@ def near_hits(
     order: Numbers,
     near: int,
     *,
-    with_records: bool = True,
-    kept: int = KEPT_RECORDS,
+    kind: type[Records] | None = Records,
     shared: int = RECORD_LINES,
 ) -> Flags:
     """Which loads of lines of physical memory hit in the near partition, from empty caches.
 
-    `kept`: see `Records`; `shared`: lines whose numbers differ in these bits only share a record.
+    `kind`: of the sets of records, `None` if copies have none; `shared`: lines whose numbers differ in these bits only
+    share a record.
     """
     far, near_set, _ = (each.tolist() for each in near_sets(lines, near))
     record_set, record = records_of(lines).tolist(), (lines & ~shared).tolist()
     sets = {number: dict[int, None]() for number in near_set}
-    records = {number: Records(kept) for number in record_set}
+    records = {number: kind() for number in record_set} if kind else {}
     copies: dict[int, set[int]] = {number: set() for number in record}
-    notices = deque[tuple[int, int]]()  # when a copy was evicted, and its line
     hits = np.zeros(order.size, np.bool_)
 
-    def evict(line: int) -> None:
-        del sets[near_set[line]][line]
-        copies[record[line]].discard(line)
+    def lose(lost: list[int]) -> None:
+        for each in lost:
+            for copy in copies[each]:
+                del sets[near_set[copy]][copy]
+            copies[each].clear()
 
     for number, line in enumerate(order.tolist()):
-        while notices and notices[0][0] + NOTICE <= number:
-            evicted = notices.popleft()[1]
-            if not copies[record[evicted]]:
-                records[record_set[evicted]].forget(record[evicted])
         present = sets[near_set[line]]
         hits[number] = line in present
         if hits[number]:
@@ -292,12 +297,12 @@ def near_hits(
         else:
             if len(present) == WAYS:
                 oldest = next(iter(present))
-                evict(oldest)
-                notices.append((number, oldest))
-            if far[line] and with_records:
-                for lost in records[record_set[line]].add(record[line]):
-                    for copy in list(copies[lost]):
-                        evict(copy)
+                del present[oldest]
+                copies[record[oldest]].discard(oldest)
+                if kind and far[oldest] and not copies[record[oldest]]:
+                    lose(records[record_set[oldest]].free(record[oldest]))
+            if kind and far[line]:
+                lose(records[record_set[line]].load(record[line]))
                 copies[record[line]].add(line)
         present[line] = None
     return hits

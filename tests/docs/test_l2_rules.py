@@ -8,7 +8,6 @@ from l2_rules import (
     MAX_DIRTY,
     MEMORY,
     NEAR,
-    NOTICE,
     RECORD_LINES,
     RECORDS,
     WAYS,
@@ -81,10 +80,34 @@ def test_an_atomic_operation_removes_the_copy_and_a_store_keeps_it():
     assert (found[0], found[1], found[3], found[5]) == (MEMORY, NEAR, NEAR, HOME)
 
 
-def test_a_load_that_finds_a_full_set_of_records_leaves_six():
+def full_records():
+    """Seven records, the oldest one first."""
     records = Records()
-    assert [records.add(line) for line in range(RECORDS + 2)] == [[]] * RECORDS + [[0, 1], []]
-    assert records.add(2) == [3]  # of the full set 2 to 8, with 2 renewed
+    assert [records.load(line) for line in range(RECORDS)] == [[]] * RECORDS
+    return records
+
+
+@pytest.mark.parametrize(
+    ("operation", "record", "lost", "left"),
+    [
+        ("load", 7, [0, 1], [2, 3, 4, 5, 6, 7]),
+        ("load", 2, [0], [1, 3, 4, 5, 6, 2]),
+        ("load", 0, [], [1, 2, 3, 4, 5, 6, 0]),
+        ("free", 2, [0], [1, 3, 4, 5, 6]),
+        ("free", 0, [], [1, 2, 3, 4, 5, 6]),
+        ("free", 7, [], [0, 1, 2, 3, 4, 5, 6]),
+    ],
+)
+def test_a_full_set_of_records_makes_room_for_all_but_its_oldest_record(operation, record, lost, left):
+    records = full_records()
+    assert getattr(records, operation)(record) == lost
+    assert records.held == left
+
+
+def test_a_set_of_records_that_is_not_full_loses_none():
+    records = full_records()
+    records.free(0)
+    assert records.load(8) == []
 
 
 def test_a_copy_that_the_near_partition_evicts_frees_its_record():
@@ -98,7 +121,7 @@ def test_a_copy_that_the_near_partition_evicts_frees_its_record():
     assert known.size == RECORDS + 1 + WAYS
     assert np.unique(near_set[members]).size == members.size
     first, last, others = np.arange(RECORDS), RECORDS, np.arange(RECORDS + 1, known.size)
-    evicted = near_hits(known, np.array([*first, *others, *others[-NOTICE:], last, 1]), 0)
+    evicted = near_hits(known, np.array([*first, *others, last, 1]), 0)
     kept = near_hits(known, np.array([*first, last, 1]), 0)
     assert (evicted[-1], kept[-1]) == (True, False)
 
