@@ -1,7 +1,7 @@
 """Measure the TLBs of an H200: ``python validation/tlb_map_probe.py FILE.npz [SEED]``; see `tlb_map.py`.
 
-Takes nearly all memory of the GPU, and about 30 seconds. 2 MiB of physical memory, mapped at many addresses, exceed the
-reach of the third TLB. Managed memory is mapped in pages of 4 or 64 KiB if one such page of each block is not resident.
+Takes nearly all memory of the GPU, and eleven seconds. To exceed the reach of the L3 TLB, the same 2 MiB are mapped at
+many addresses. Managed memory has pages of 4 or 64 KiB if one such page of each block is not resident.
 """
 
 from pathlib import Path
@@ -19,27 +19,27 @@ from tlb_rules import BIG, FIRST_PAGES, HUGE, PAGES, SMALL, Loads, second_sets, 
 SOURCE = Path(__file__).with_name("tlb_map.cu")
 SHARED_BYTES = 200 << 10  # so that one block runs on each SM
 KIB, MIB, GIB, LINE = 1 << 10, 1 << 20, 1 << 30, 128
-PIECE, AREA, AREAS = 2 * MIB, 32 * MIB, 16384  # mapped physical memory; addresses of an entry; how many of them
+PIECE, AREA, AREAS = 2 * MIB, 32 * MIB, 16384  # bytes mapped; bytes that an entry of the L2 TLB covers; how many
 REGION_AREAS = 2048  # mapped in each of several regions
 CANDIDATES = 4  # lines of a page, of which the fastest one is loaded
 KEPT_BYTES = 2 * GIB  # of the GPU's memory, not used
 LAUNCH = 20_000  # loads
 LONG, SHORT = 50_000, 20_000  # traces
 MIN_EXCESS, MAX_EXCESS = -127, 2047
-FLUSH = 8704  # areas, more than the third TLB holds
-FILLERS = 24  # areas, more than the first TLB holds
+FLUSH = 8704  # areas, more than the L3 TLB holds
+FILLERS = 24  # areas, more than the L1 TLB holds
 MANAGED = {SMALL: (2 * GIB, 64 * KIB), BIG: (18 * GIB, 2 * MIB)}
-"""For pages of each size: bytes of managed memory, and of which part of these one page is not resident."""
+"""For pages of each size: bytes of managed memory, and of each part of it in which one page is not resident."""
 WIDE_BYTES, WIDE_BLOCKS = 1 << 42, 2048  # addresses of managed memory, and blocks of 2 MiB of it that are resident
-OTHER_SM = 40  # with another second TLB than SM 0
+OTHER_SM = 40  # with another L2 TLB than SM 0
 PAIRS = 60
 DISTANCES = [1 << bits for bits in range(11, 27)]
 LOOPS = ((1, 14), (1, 20), (1, 24), (1, 32), (2, 12), (2, 16), (4, 9), (4, 10), (4, 12), (8, 9), (16, 12))
-"""Sets of the second TLB, and pages of each."""
+"""Sets of the L2 TLB, and pages of each."""
 THIRD_LOOPS = ((1, 16), (2, 10), (2, 12), (2, 16), (4, 10), (4, 12), (8, 9), (8, 10), (8, 16))
-"""Sets of the third TLB, and pages of each, all of them in one set of the second."""
+"""Sets of the L3 TLB, and pages of each, all of them in one set of the second."""
 LOOP_SET, THIRD_LOOP_SETS, THIRD_PAGES, THIRD_EVICTING = 100, (41, 76, 301, 448, 553, 588, 813, 960), 16, 40
-"""This set of the second TLB, those of the third (four in each half), pages mapped in each, and pages of other sets."""
+"""This set of the L2 TLB, those of the third (four in each half), pages mapped in each, and pages of other sets."""
 DIRECTORY_AREAS = 20, 24
 
 
@@ -76,11 +76,11 @@ class Probe:
         return lines
 
     def latencies(self, lines: Numbers, sm: int = 0) -> Numbers:
-        """Cycles of loads of an SM, one after the other."""
+        """Latencies of loads of an SM, one after the other."""
         return self._each(self._follow, lines, sm, LAUNCH)
 
     def repeated(self, lines: Numbers, sm: int = 0) -> Numbers:
-        """Minimum cycles of a load of each line again."""
+        """Minimum latency of a repeated load of each line."""
         return self._each(self._repeat, lines, sm, CANDIDATES * LAUNCH)
 
     def trace(self, name: str, starts: Numbers, bits: Numbers | int, loads: int = SHORT) -> None:
@@ -113,7 +113,7 @@ class Probe:
         return addresses
 
     def map_some(self, addresses: Numbers, count: int) -> Numbers:
-        """Map `count` of these addresses, as long as they are not in use; which ones."""
+        """Map up to `count` of these addresses, except those in use; return the mapped ones."""
         mapped: list[int] = []
         for address in self.rng.permutation(addresses).tolist():
             if len(mapped) == count:
@@ -159,7 +159,7 @@ class Piece:
         self._memory = call(driver.cuMemCreate, PIECE, kind, 0)
 
     def reserve(self, areas: int, wanted: int = 0) -> int:
-        """Addresses of so many areas. Raise `RuntimeError` if the wanted ones are in use."""
+        """Reserve addresses for so many areas. Raise `RuntimeError` if the wanted ones are in use."""
         start = int(call(driver.cuMemAddressReserve, areas * AREA, min(areas * AREA, 8 * GIB), wanted, 0))
         if wanted not in (0, start):
             raise RuntimeError(f"{wanted:#x} is in use")
@@ -229,7 +229,7 @@ def measure_areas(probe: Probe) -> None:
 
 
 def measure_third(probe: Probe) -> None:
-    """Traces of pages from one set of the second TLB, many of them from a few sets of the third."""
+    """Traces of pages from one set of the L2 TLB, many of them from a few sets of the third."""
     starts = np.arange(16 * GIB // AREA, 1 << 22) * AREA
     starts = starts[second_sets(loads_of(starts, HUGE)) == LOOP_SET]
     third = third_sets(loads_of(starts, HUGE))
@@ -239,11 +239,11 @@ def measure_third(probe: Probe) -> None:
     evicting = own[~np.isin(third_sets(loads_of(own, HUGE)), THIRD_LOOP_SETS)][:THIRD_EVICTING]
     for sets, each in THIRD_LOOPS:
         chosen = [pages[number][:each] for number in THIRD_LOOP_SETS[:sets]]
-        probe.trace(f"2 MiB: {sets} sets of the third TLB with {each} pages", np.concatenate([*chosen, evicting]), HUGE)
+        probe.trace(f"2 MiB: {sets} sets of the L3 TLB with {each} pages", np.concatenate([*chosen, evicting]), HUGE)
 
 
 def measure_loop(probe: Probe, sets: int, each: int, starts: Numbers, bits: int) -> None:
-    """A trace of pages from a few sets of the second TLB."""
+    """A trace of pages from a few sets of the L2 TLB."""
     of_page = second_sets(loads_of(starts, bits))
     chosen = [starts[of_page == (LOOP_SET + 37 * i) % 256][:each] for i in range(sets)]
     probe.trace(f"{name_of(bits)}: {sets} sets of {each} pages", np.concatenate(chosen), bits)
@@ -306,10 +306,10 @@ def measure_wide(probe: Probe, bits: int) -> None:
 
 
 def measure_entries(probe: Probe, start: int, size: int, bits: int) -> None:
-    """Keep what a load takes at a distance from one that missed all TLBs.
+    """Keep the excess of loads at a distance from one that missed all TLBs.
 
     Rows of address bits within a page, distance, and three medians of the excess: directly after it, later than loads
-    that fill the first TLB, and by an SM with another second TLB.
+    that fill the L1 TLB, and by an SM with another L2 TLB.
     """
     flush, fillers, resident = probe.every[:FLUSH], probe.every[FLUSH - 40 :][:FILLERS], (1 << bits) * 15
     rows = []
@@ -331,13 +331,13 @@ def measure_entries(probe: Probe, start: int, size: int, bits: int) -> None:
 
 
 def excess_of(probe: Probe, before: Numbers, rows: Numbers, sm: int = 0) -> int:
-    """Median excess of the last but two loads of rows, which are repeated twice."""
+    """Median excess of the last load but two of each row; the last two repeat it."""
     cycles = probe.latencies(np.concatenate([before, rows.ravel()]), sm)[before.size :].reshape(rows.shape)
     return int(np.median(cycles[:, -3] - cycles[:, -2:].min(axis=1)))
 
 
 def measure_sharing(probe: Probe) -> None:
-    """Keep which SMs share a second TLB, and how far they are from the third."""
+    """Keep which SMs share a L2 TLB, and how far they are from the third."""
     line = probe.lines(probe.base + np.arange(AREAS) * AREA, PIECE)
     of_page = second_sets(loads_of(probe.base + np.arange(AREAS) * AREA, HUGE))
     conflicting, fillers = line[of_page == LOOP_SET], np.array([line[of_page == 7 * i + 3][0] for i in range(FILLERS)])
@@ -351,7 +351,7 @@ def measure_sharing(probe: Probe) -> None:
             cycles = probe.latencies(thrice, second)
             sharing[first, second] = np.clip(cycles[0] - cycles[1:].min(), 0, 255)
     probe.kept["sharing"] = sharing
-    print(f"SMs with a common second TLB: {groups_of(sharing.astype(np.int64))}")
+    print(f"SMs with a common L2 TLB: {groups_of(sharing.astype(np.int64))}")
     lap, rows = np.concatenate([conflicting[:13], fillers]), []
     for sm in sms:
         probe.latencies(probe.every[:FLUSH], sm)

@@ -1,7 +1,7 @@
 """Check what `docs/tlb.md` says of how many random loads an H200 serves: ``--check`` for CI.
 
-``--pack FILE ...`` writes `docs/results/tlb-rates-h200.csv` from what `tlb_rates_probe.py` measured, a file for each
-GPU. Columns are the number of the GPU and those of `Rate`.
+``--pack FILE ...`` writes `docs/results/tlb-rates-h200.csv` from the files that `tlb_rates_probe.py` wrote, one for
+each GPU. Columns are the number of the GPU and those of `Rate`.
 """
 
 import argparse
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 DATA = Path(__file__).parents[1] / "docs" / "results" / "tlb-rates-h200.csv"
-SECOND_GIB, THIRD_GIB = 64, 256  # reach of the second and the third TLB
+SECOND_GIB, THIRD_GIB = 64, 256  # reach of the second and the L3 TLB
 FITS_SECOND, FITS_ORDINARY = 8, (4, 64)  # GiB
-LOOKUPS = 1.8, 2.1  # of a second TLB, per ns
-MISSES, MISSES_OF_ONE = (2.85, 3.15), (0.17, 0.35)  # of all second TLBs, and of one
+LOOKUPS = 1.8, 2.1  # of a L2 TLB, per ns
+MISSES, MISSES_OF_ONE = (2.85, 3.15), (0.17, 0.35)  # of all L2 TLBs, and of one
 WALKS = 0.040, 0.050
-MAX_LOSS, MIN_GAIN = 0.05, 5  # if half of the second TLBs use half of the memory each
+MAX_LOSS, MIN_GAIN = 0.05, 5  # if half of the L2 TLBs use half of the memory each
 
 
 class Rate(NamedTuple):
@@ -27,10 +27,10 @@ class Rate(NamedTuple):
         memory: ``mapped``: the same 2 MiB in each area of 32 MiB, so that all loads hit in the L2; or ``ordinary``.
         gib: GiB of addresses that the loads of one SM are spread over.
         lanes: threads of a warp that load.
-        split: ``by TLB`` or ``by SM``: half of the second TLBs, or of the SMs, load from as many other addresses;
-            ``one SM``, ``one TLB``, ``other TLBs``: only one SM loads, or those of one second TLB, or as many of
-            different ones; ``no``: all SMs load from the same addresses.
-        sms: that load.
+        split: ``no``: all SMs load from the same addresses; ``by TLB`` or ``by SM``: half of the L2 TLBs, or SMs with
+            odd numbers, load from a second range of equal size; ``one SM``, ``one TLB``, ``other TLBs``: only one SM
+            loads, or the SMs of one L2 TLB, or as many of different ones.
+        sms: number of SMs that load.
         rate: loads per nanosecond.
 
     """
@@ -55,7 +55,7 @@ def check(gpu: str, rates: Sequence[Rate]) -> Iterator[tuple[str, float, bool]]:
         if lanes > 1:
             for each in mapped:
                 if each.split == "one TLB" and each.gib == FITS_SECOND:
-                    yield f"{where}: lookups of a second TLB", each.rate, LOOKUPS[0] <= each.rate <= LOOKUPS[1]
+                    yield f"{where}: lookups of a L2 TLB", each.rate, LOOKUPS[0] <= each.rate <= LOOKUPS[1]
         for split, (low, high) in {"no": MISSES, "one TLB": MISSES_OF_ONE}.items():
             for each in mapped:
                 if each.split == split and SECOND_GIB < each.gib <= THIRD_GIB:
@@ -69,7 +69,7 @@ def check(gpu: str, rates: Sequence[Rate]) -> Iterator[tuple[str, float, bool]]:
 
 
 def check_ordinary(where: str, rates: Sequence[Rate]) -> Iterator[tuple[str, float, bool]]:
-    """The same of ordinary memory: of loads from all of it, and if halves of the second TLBs or SMs use a half each."""
+    """The same of ordinary memory: of loads from all of it, and if halves of the L2 TLBs or SMs use a half each."""
     low, high = FITS_ORDINARY
     whole = [each for each in rates if each.split == "no"]
     fitting = [each.rate for each in whole if low <= each.gib <= high]
@@ -113,7 +113,7 @@ def main() -> int:
     wrong = 0
     for gpu, rates in read(DATA).items():
         for what, value, holds in check(gpu, rates):
-            print(f"{what}: {value:.3f} per ns{'' if holds else ', not as the page says'}")
+            print(f"{what}: {value:.3f} per ns{'' if holds else ', not as docs/tlb.md says'}")
             wrong += not holds
     return int(wrong > 0 and options.check)
 

@@ -1,6 +1,6 @@
 """Measure how many random loads an H200 serves: ``python validation/tlb_rates_probe.py FILE.csv``; see `tlb_rates.py`.
 
-Takes nearly all memory of the GPU, and about 15 seconds.
+Takes nearly all memory of the GPU, and eleven seconds.
 """
 
 import csv
@@ -14,8 +14,8 @@ from tlb_map import groups_of
 from tlb_map_probe import AREA, AREAS, GIB, KEPT_BYTES, LINE, PIECE, Probe, free_bytes, measure_sharing
 from tlb_rates import COLUMNS, Rate
 
-THREADS, BLOCKS = 1024, 2  # of each SM
-LOADS = {1: 512, 32: 64}  # of each thread, by the active threads of a warp
+THREADS, BLOCKS = 1024, 2  # of each block; of each SM
+LOADS = {1: 512, 32: 64}  # active threads of a warp, and loads of each
 REPEATS = 3
 MAPPED = (8, 16, 20, 32, 64, 256, 1024, 2048, 2560, 3072, 4096, 6144, 8192, 9216, 12288, 16384)
 """Areas of 32 MiB, in each of which the same 2 MiB are mapped: all loads hit in the L2."""
@@ -58,12 +58,12 @@ class Rates:
 
 
 def only(chosen: Sequence[int], sms: int) -> Numbers:
-    """The windows if only these SMs load."""
+    """Windows of `scatter` with which only these SMs load."""
     return np.isin(np.arange(sms), chosen).astype(np.int64)
 
 
 def measure(probe: Probe) -> Sequence[Rate]:
-    """All rates."""
+    """Measure all rates."""
     measure_sharing(probe)
     groups = groups_of(probe.kept["sharing"])
     rates, sms = Rates(probe), probe.gpu.sms

@@ -11,13 +11,13 @@ from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy
 from gpudissect.simulation.cache.models import CacheModel
 
 SMALL, BIG, HUGE = 12, 16, 21  # address bits within a page of 4 KiB, 64 KiB and 2 MiB
-FIRST_PAGES, PAGES = 3, 4  # address bits of the 8 or 16 pages that an entry of the first or another TLB translates
+FIRST_PAGES, PAGES = 3, 4  # binary logarithm of the pages that an entry of the L1 TLB, or of another one, translates
 FIRST_ENTRIES, MISS_CACHE_ENTRIES, WALK_CACHE_ENTRIES = 16, 16, 16
 SECOND_SETS, THIRD_SETS, WAYS = 256, 512, 8  # third: of each half
 SECOND_LABELS = {HUGE: (0, 0), BIG: (0, 0x28), SMALL: (4, 0x29)}
 THIRD_LABELS = {HUGE: (0, 0), BIG: (0, 0x132), SMALL: (5, 0x333)}
-"""For pages of each size: by how many bits the XOR of fields is rotated to the left, and what is XORed into it."""
-HALF_BITS = 26  # the half of the third TLB is the XOR of the bits of the page number below this address bit
+"""For pages of each size: bits by which the XOR of the fields of the group number is rotated left, then a constant."""
+HALF_BITS = 26  # the half of the L3 TLB is the XOR of the bits of the page number below this address bit
 WALK_CACHES = {25: PolicyKind.LRU, 33: PolicyKind.FIFO, 40: PolicyKind.FIFO}
 """Page walk caches in the order in which they are looked up: address bits that an entry covers, and the policy."""
 SIZE_SHIFT = 56  # in an entry's key, the size of its pages
@@ -29,9 +29,9 @@ class Loads:
 
     Attributes:
         address: virtual address of each.
-        bits: address bits within its page, of each.
+        bits: size of its page, as a binary logarithm of bytes.
         excess: cycles that each took longer than a repeated load of the same line.
-        compared: whether predictions are compared with it.
+        compared: whether the load is compared with predictions.
 
     """
 
@@ -45,16 +45,16 @@ class Loads:
         return Loads(self.address[chosen], self.bits[chosen], self.excess[chosen], self.compared[chosen])
 
     def keys(self, pages: int = PAGES) -> Numbers:
-        """The entry of each load; `pages`: address bits of the pages that an entry translates."""
+        """The TLB entry of each load; `pages`: binary logarithm of the pages that an entry translates."""
         return self.bits << SIZE_SHIFT | self.numbers(pages)
 
     def numbers(self, pages: int = PAGES) -> Numbers:
-        """The same without the size of the page: the address, divided by what an entry translates."""
+        """The number of the page group of each load: the address, divided by what an entry translates."""
         return self.address >> self.bits + pages
 
 
 def fold(number: Numbers, bits: int) -> Numbers:
-    """The XOR of fields of so many bits."""
+    """The XOR of all fields of `number` that have so many bits."""
     folded = np.zeros_like(number)
     while number.any():
         folded ^= number & (1 << bits) - 1
@@ -63,12 +63,12 @@ def fold(number: Numbers, bits: int) -> Numbers:
 
 
 def second_sets(loads: Loads) -> Numbers:
-    """Set of the second TLB that each load maps to."""
+    """Set of the L2 TLB that each load maps to."""
     return _labelled(fold(loads.numbers(), 8), 8, loads.bits, SECOND_LABELS)
 
 
 def third_sets(loads: Loads) -> Numbers:
-    """The same of the third TLB: 0 to 511 in one half, 512 to 1023 in the other."""
+    """The same of the L3 TLB: 0 to 511 in one half, 512 to 1023 in the other."""
     page = loads.address & (1 << HALF_BITS) - 1
     half = fold(page >> loads.bits + PAGES, 1)
     return half * THIRD_SETS ^ _labelled(fold(loads.numbers(), 9), 9, loads.bits, THIRD_LABELS)
@@ -92,18 +92,18 @@ def find_misses(keys: Numbers, sets: Numbers, count: int, ways: int, policy: Pol
 
 
 def first_misses(loads: Loads, entries: int = FIRST_ENTRIES) -> Flags:
-    """Which loads miss in the first TLB."""
+    """Which loads miss in the L1 TLB."""
     keys = loads.keys(FIRST_PAGES)
     return find_misses(keys, np.zeros_like(keys), 1, entries)
 
 
 def second_misses(loads: Loads) -> Flags:
-    """Which loads miss in the second TLB, of those that reach it."""
+    """Which loads miss in the L2 TLB, of those that reach it."""
     return misses_beside(loads.keys(), second_sets(loads), SECOND_SETS)
 
 
 def third_misses(loads: Loads) -> Flags:
-    """The same of the third TLB, each half of which has a miss cache."""
+    """The same of the L3 TLB, each half of which has a miss cache."""
     keys, sets = loads.keys(), third_sets(loads)
     missed = np.zeros(keys.size, np.bool_)
     for half in (0, 1):
@@ -112,10 +112,11 @@ def third_misses(loads: Loads) -> Flags:
     return missed
 
 
-def misses_beside(keys: Numbers, sets: Numbers, count: int) -> Flags:
-    """Which loads miss in a TLB of `count` sets and in the miss cache beside it, which holds the last that missed.
+def misses_beside(keys: Numbers, sets: Numbers, count: int, *, reloads: bool = False) -> Flags:
+    """Which loads miss in a TLB of `count` sets and in its miss cache, which is filled on misses.
 
-    Both are searched; each that has the entry makes it its most recent one.
+    A hit updates the recency in each that holds the entry. `reloads`: whether one in the miss cache alone also inserts
+    the entry into the TLB.
     """
     ways = [OrderedDict[int, None]() for _ in range(count)]
     recent = OrderedDict[int, None]()
@@ -123,11 +124,11 @@ def misses_beside(keys: Numbers, sets: Numbers, count: int) -> Flags:
     for i, (key, number) in enumerate(zip(keys.tolist(), sets.tolist(), strict=True)):
         places = ((ways[number], WAYS), (recent, MISS_CACHE_ENTRIES))
         missed[i] = not any(key in place for place, _ in places)
-        if missed[i]:
-            for place, entries in places:
-                if len(place) == entries:
-                    place.popitem(last=False)
-                place[key] = None
+        filled = places if missed[i] else places[:1] if reloads and key not in ways[number] else ()
+        for place, entries in filled:
+            if len(place) == entries:
+                place.popitem(last=False)
+            place[key] = None
         for place, _ in places:
             if key in place:
                 place.move_to_end(key)
@@ -137,8 +138,8 @@ def misses_beside(keys: Numbers, sets: Numbers, count: int) -> Flags:
 def walk_reads(loads: Loads, caches: Mapping[int, PolicyKind] = WALK_CACHES) -> Numbers:
     """How many entries of page tables are read from memory for each load that misses all TLBs.
 
-    Each page walk cache that misses costs a read. The first one has what translates a page of 2 MiB, or points to the
-    table with smaller pages, from which one more entry is read.
+    Each walk cache that misses costs a read. The first one translates pages of 2 MiB; for smaller pages, it points to
+    the page table, from which one more entry is read.
     """
     reads = np.where(loads.bits == HUGE, 0, 1)
     walks = np.arange(reads.size)

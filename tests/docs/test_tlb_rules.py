@@ -51,7 +51,7 @@ def test_aligned_entries_use_all_sets_equally(bits):
 
 @pytest.mark.parametrize("bits", SIZES)
 def test_pages_of_an_entry_are_translated_together(bits):
-    """Eight pages in the first TLB, sixteen in the others."""
+    """Eight pages in the L1 TLB, sixteen in the others."""
     loads = loads_of(np.arange(32) << bits, bits)
     assert np.flatnonzero(first_misses(loads)).tolist() == [0, 8, 16, 24]
     assert np.flatnonzero(second_misses(loads)).tolist() == [0, 16]
@@ -90,7 +90,7 @@ def test_each_page_walk_cache_saves_a_read(bits, reads):
 def test_one_wrong_latency_is_one_wrong_prediction():
     loads = loads_of([*(np.arange(3000) << HUGE + PAGES), 0], HUGE)
     loads.excess[:-1] = np.array(EXCESS)[walk_reads(loads[:-1])]
-    loads.excess[-1] = EXCESS[0]  # the third TLB has the first page
+    loads.excess[-1] = EXCESS[0]  # the L3 TLB has the first page
     assert {level: wrong for level, wrong, _ in wrong_of(loads)} == {"second": 0, "third": 0, "walk": 0}
     loads.excess[-1] = EXCESS[1]
     assert {level: wrong for level, wrong, _ in wrong_of(loads)} == {"second": 0, "third": 1, "walk": 0}
