@@ -135,24 +135,29 @@ class Set:
     """A set of one partition: its lines, the least recently used first.
 
     At most `quota` lines are protected by evict-last, and at most `max_dirty` are dirty; one more, and the least
-    recently used of them no longer is. A dirty line that becomes the least recently used of its set is written back
-    before the second following operation. If the first one misses, it evicts the next clean line.
+    recently used of them no longer is. A dirty line that becomes the least recently used of its set is written back,
+    too. If the next operation misses, it evicts no line that is being written back.
     """
 
     def __init__(self, quota: int = QUOTA, max_dirty: int = MAX_DIRTY) -> None:
         self.lines: dict[int, Line] = {}
         self._quota, self._max_dirty = quota, max_dirty
-        self._oldest: int | None = None  # least recently used line after the last operation
-        self._age = 0  # operations since it became that
+        self._written_back: list[int] = []  # since the last operation
 
-    def access(self, number: int, priority: Priority = Priority.NORMAL, writes: bool = False, sector: int = 0) -> bool:
-        """Access a sector and make it present; return whether it hit."""
-        self._write_back()
+    def access(
+        self, number: int, priority: Priority = Priority.NORMAL, writes: bool = False, sector: int | None = 0
+    ) -> bool:
+        """Access a sector and make it present; return whether it hit.
+
+        Without `sector`, a far SM writes: no sector becomes present, and it hits if the line is there.
+        """
+        hit = number in self.lines
         line = self.lines.pop(number, None) or Line()
         if len(self.lines) == WAYS:
             self._evict()
-        hit = bool(line.sectors >> sector & 1)
-        line.sectors |= 1 << sector
+        if sector is not None:
+            hit = bool(line.sectors >> sector & 1)
+            line.sectors |= 1 << sector
         if line.priority is not Priority.LAST:
             line.priority = priority
         line.dirty |= writes
@@ -160,35 +165,26 @@ class Set:
         protected = [each for each in self.lines.values() if each.priority is Priority.LAST]
         if len(protected) > self._quota:
             protected[0].priority = Priority.NORMAL
-        dirty = [each for each in self.lines.values() if each.dirty]
-        if len(dirty) > self._max_dirty:
-            dirty[0].dirty = False
-        self._follow()
+        self._write_back()
         return hit
 
     def drop(self, number: int) -> None:
         """Invalidate a line, if it is present."""
-        self._write_back()
         self.lines.pop(number, None)
-        self._follow()
+        self._write_back()
 
     def _write_back(self) -> None:
-        if self._oldest is not None and self._age:
-            self.lines[self._oldest].dirty = False
-        self._age += 1
-
-    def _follow(self) -> None:
         oldest = next(iter(self.lines), None)
-        if oldest != self._oldest:
-            self._oldest, self._age = oldest, 0
+        dirty = [number for number, line in self.lines.items() if line.dirty]
+        self._written_back = dirty[: len(dirty) > self._max_dirty or oldest in dirty]
+        for number in self._written_back:
+            self.lines[number].dirty = False
 
     def _evict(self) -> None:
         victims = sorted(self.lines, key=lambda number: self.lines[number].priority)
-        oldest = self.lines[victims[0]]
-        clean = (number for number in victims if not self.lines[number].dirty)
-        victim = next(clean, victims[0])
-        oldest.dirty = False
-        del self.lines[victim]
+        busy = self._written_back
+        clean = (number for number in victims if not self.lines[number].dirty and number not in busy)
+        del self.lines[next(clean, victims[0])]
 
 
 class Partitions:
@@ -210,13 +206,11 @@ class Partitions:
             return NEAR if self._near.access(line, hint, writes, sector) else MEMORY
         if operation in ATOMICS:
             self._near.drop(line)
-            if line not in self._home.lines:  # it is not kept there
-                return MEMORY
         else:
             copy_hint = Priority.NORMAL if hint is Priority.LAST else hint
             if self._near.access(line, copy_hint, False, sector) and not writes:
                 return NEAR
-        return HOME if self._home.access(line, hint, writes, sector) else MEMORY
+        return HOME if self._home.access(line, hint, writes, None if writes else sector) else MEMORY
 
 
 def records_of(lines: Numbers) -> Numbers:

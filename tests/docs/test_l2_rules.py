@@ -80,6 +80,16 @@ def test_an_atomic_operation_removes_the_copy_and_a_store_keeps_it():
     assert (found[0], found[1], found[3], found[5]) == (MEMORY, NEAR, NEAR, HOME)
 
 
+@pytest.mark.parametrize("operation", [Operation.STORE_SECTOR, Operation.REDUCTION, Operation.ATOMIC])
+def test_lines_that_only_far_sms_have_written_serve_no_loads(operation):
+    partitions = Partitions()
+    partitions.operate(operation, 1, True)
+    assert partitions.operate(Operation.ATOMIC, 1, True) == HOME  # it removes the copy of the store
+    assert [partitions.operate(Operation.LOAD, 1, True) for _ in range(2)] == [MEMORY, NEAR]
+    partitions.operate(Operation.ATOMIC, 1, True)
+    assert partitions.operate(Operation.LOAD, 1, True) == HOME
+
+
 def full_records():
     """Seven records, the oldest one first."""
     records = Records()
