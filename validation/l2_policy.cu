@@ -10,7 +10,7 @@ typedef unsigned long long u64;
 
 constexpr u32 LINE = 128, WAYS = 16, LISTED = 64, FAR_CYCLES = 385, MEMORY_CYCLES = 530, NOT_NEAR = 0xffffffff;
 
-enum Operation { LOAD, LOAD_FIRST, LOAD_LAST, LOAD_UNCHANGED, LOAD_OTHER_SECTOR, STORE_SECTOR, STORE_WORD, REDUCTION, ATOMIC, DISCARD };
+enum Operation { LOAD, LOAD_FIRST, LOAD_LAST, LOAD_UNCHANGED, LOAD_OTHER_SECTOR, STORE_SECTOR, STORE_WORD, REDUCTION, ATOMIC, DISCARD, PREFETCH };
 
 __device__ volatile u32 sink;
 
@@ -79,6 +79,7 @@ __device__ __noinline__ u32 operate(u32 operation, u8* line, const Policies& pol
             case STORE_WORD: asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(line), "r"(operation) : "memory"); break;
             case REDUCTION: asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(line), "r"(operation) : "memory"); break;
             case ATOMIC: cycles = timed([&] { return add(line); }); break;
+            case PREFETCH: asm volatile("prefetch.global.L2 [%0];" ::"l"(line) : "memory"); break;
             case DISCARD: asm volatile("discard.global.L2 [%0], 128;" ::"l"(line) : "memory"); break;
         }
     if (operation >= STORE_SECTOR) __threadfence();

@@ -39,6 +39,7 @@ PAIRED_SLICES = 40  # slices below it hold copies of the slice with the other lo
 NEAR, HOME, MEMORY = 0, 1, 2  # where a load found its line
 MAX_DIRTY = 7  # lines of a set
 QUOTA, LEAST_QUOTA = 3, 1  # protected lines of a set if no memory was ever set aside, and if none is
+ALL_SECTORS = 0b1111  # bit mask
 WAY_BYTES = (60 << 20) // WAYS  # of the size that the driver states
 RECORDS = 7  # of a set
 RECORD_SETS = 512  # of a slice
@@ -95,7 +96,7 @@ def near_sets(lines: Numbers, near: int) -> tuple[Flags, Numbers, Numbers]:
 class Operation(IntEnum):
     """As in `l2_policy.cu`. Each is on four bytes at the start of a line, unless the name says otherwise.
 
-    `DISCARD` is of the whole line.
+    `DISCARD` and `PREFETCH` are of the whole line.
     """
 
     LOAD = 0
@@ -108,6 +109,7 @@ class Operation(IntEnum):
     REDUCTION = 7
     ATOMIC = 8
     DISCARD = 9
+    PREFETCH = 10
 
 
 class Priority(IntEnum):
@@ -168,6 +170,12 @@ class Set:
         self._write_back()
         return hit
 
+    def prefetch(self, number: int) -> None:
+        """Make all sectors of a line present. A line that has them stays where it is in the order of recency."""
+        if number not in self.lines or self.lines[number].sectors != ALL_SECTORS:
+            self.access(number)
+            self.lines[number].sectors = ALL_SECTORS
+
     def drop(self, number: int) -> None:
         """Invalidate a line, if it is present."""
         self.lines.pop(number, None)
@@ -194,7 +202,7 @@ class Partitions:
         self._near, self._home = Set(quota, max_dirty), Set(quota, max_dirty)
 
     def operate(self, operation: Operation, line: int, far: bool) -> int:
-        """Where the operation finds a line; meaningless for stores and discards. Not for `STORE_WORD`."""
+        """Where the operation finds a line; meaningless for stores, discards and prefetches. Not for `STORE_WORD`."""
         hint = HINTS.get(operation, Priority.NORMAL)
         writes = operation >= Operation.STORE_SECTOR
         sector = int(operation is Operation.LOAD_OTHER_SECTOR)
@@ -202,6 +210,9 @@ class Partitions:
             self._near.drop(line)
             self._home.drop(line)
             return MEMORY
+        if operation is Operation.PREFETCH:
+            (self._home if far else self._near).prefetch(line)
+            return NEAR
         if not far:
             return NEAR if self._near.access(line, hint, writes, sector) else MEMORY
         if operation in ATOMICS:

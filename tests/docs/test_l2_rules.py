@@ -90,6 +90,24 @@ def test_lines_that_only_far_sms_have_written_serve_no_loads(operation):
     assert partitions.operate(Operation.LOAD, 1, True) == HOME
 
 
+@pytest.mark.parametrize("far", [False, True])
+def test_a_prefetch_of_a_whole_line_changes_nothing_and_copies_none(far):
+    partitions = Partitions()
+    for line in (0, 0, *range(1, WAYS), 0, WAYS):  # the third one of line 0 finds all sectors
+        partitions.operate(Operation.PREFETCH, line, far)
+    found = HOME if far else NEAR
+    assert [partitions.operate(Operation.LOAD, line, far) for line in (1, WAYS, 0)] == [found, found, MEMORY]
+
+
+def test_a_prefetch_of_a_line_without_all_sectors_is_an_access():
+    partitions = Partitions()
+    for line in range(WAYS):
+        partitions.operate(Operation.LOAD, line, False)
+    for line in (0, WAYS):
+        partitions.operate(Operation.PREFETCH, line, False)
+    assert [partitions.operate(Operation.LOAD, line, False) for line in (0, 1)] == [NEAR, MEMORY]
+
+
 def full_records():
     """Seven records, the oldest one first."""
     records = Records()
