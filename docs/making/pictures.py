@@ -164,7 +164,7 @@ def _tlb_rates() -> dict[str, str]:
         for name, split, parts in (
             ("every SM loads from all of it", "no", 1),
             ("each half of the SMs loads from one half", "by SM", 2),
-            ("each half of the second TLBs loads from one half", "by TLB", 2),
+            ("each half of the L2 TLBs loads from one half", "by TLB", 2),
         )
     }
     figure = overlay(
