@@ -46,6 +46,9 @@ def truth_of(hierarchy: Hierarchy) -> Truth:
         ("texture", "shared_with"): "l1" if is_shared else "nothing",
         **_tlb_truth(hierarchy.tlbs, hierarchy.tlb_walk_penalty),
     }
+    if len(hierarchy.tlbs) > 1:
+        second = hierarchy.tlbs[1]
+        truth["tlb_l2", "tlb_by_sm"] = tuple(float(second.of_sm(sm)) for sm in range(hierarchy.sm_count))
     if hierarchy.tlbs:
         truth |= {("l1", "translated"): _translated(hierarchy.routes[Path.GLOBAL])}
         truth |= {("texture", "translated"): _translated(hierarchy.routes[Path.TEXTURE])}

@@ -66,7 +66,7 @@ ELEMENTS = (
 ATTRIBUTES: dict[str, str] = tomllib.loads(Path(__file__).with_name("attributes.toml").read_text(encoding="utf-8"))
 """Properties in the order of display, each with its unit; empty for counts, lists of counts and texts."""
 
-LIST_INDEX = {"latency_by_sm": "SMs", "partition_by_sm": "SMs"}
+LIST_INDEX = dict.fromkeys(("latency_by_sm", "partition_by_sm", "tlb_by_sm"), "SMs")
 """What the items of a list stand for, in the device's own order."""
 
 RENAMED = {"part_by_sm": "partition_by_sm"}

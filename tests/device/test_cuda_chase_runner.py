@@ -240,6 +240,12 @@ def test_prior_accesses_run_on_the_required_sm(context):
     }
 
 
+def test_prior_accesses_on_other_sms_are_numbered_from_the_required_one(context):
+    before = (prior(Path.GLOBAL_L2), prior(Path.GLOBAL_L2, sm=1), prior(Path.GLOBAL_L2, sm=3))
+    (trace,) = run([replace(on_sm(2, warmup=0), before=before)], context)
+    assert trace.context.sm == 2 and trace.context.notes["prior_access_sms"] == "2 3 1"  # of four
+
+
 def test_of_two_blocks_on_the_sm_only_one_runs(context):
     context.sms, runs = lambda block: 2 if block else 1, []
     context.tamper = lambda context: runs.append(context.results)

@@ -205,7 +205,7 @@ class FakeContext:
             assert prior["sm"] < blocks and 32 * prior["warp"] + prior["threads"] <= threads
             self.run_prior(prior, texture)
             if on_sm:
-                prior["actual_sm"] = jobs[0]["sm"]
+                prior["actual_sm"] = prior["sm"]
         if on_sm:
             for block in range(blocks):
                 if jobs[0]["laps"] and self.sms(block) == jobs[0]["sm"] and not jobs[0]["taken"]:

@@ -54,7 +54,6 @@ def test_valid_chases(changes):
         ({"path": Path.SHARED, "order": Explicit(np.array([0, 6]))}, "multiples of 4"),
         ({"before": (PriorAccesses(path=Path.TEXTURE, order=CHAIN),)}, "same word"),
         ({"sm": -1}, "numbered from 0, got -1"),
-        ({"sm": 0, "before": (replace(PRIOR, sm=1),)}, "leave out 'sm'"),
         (TMA | {"timing": Timing.EACH}, "'lap' only"),
         (TMA | COUNT, "'lap' only"),
         (TMA | {"order": Sequential(16, 8)}, "multiples of 16"),

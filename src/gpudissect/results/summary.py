@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -96,6 +97,8 @@ class Tlb:
     reach: Finding | None
     miss_cache: Finding | None
     miss_penalty: Finding | None
+    sharing: str
+    """``24, each for 4 or 6 SMs``; empty if that is not known, or if all SMs share it."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +227,16 @@ def _is_own_level(level: Level, by_element: dict[str, dict[str, Finding]]) -> bo
 
 def _tlb(element: str, found: dict[str, Finding]) -> Tlb:
     attributes = ("entries", "page_size", "reach", "miss_cache", "miss_penalty")
-    return Tlb(element, title_of(element), *(found.get(name) for name in attributes))
+    sharing = _sharing(found.get("tlb_by_sm"))
+    return Tlb(element, title_of(element), *(found.get(name) for name in attributes), sharing=sharing)
+
+
+def _sharing(by_sm: Finding | None) -> str:
+    if by_sm is None or not by_sm.status.has_value or not isinstance(by_sm.value, tuple):
+        return ""
+    counts = Counter(by_sm.value)
+    sizes = " or ".join(map(str, sorted(set(counts.values()))))
+    return f"{len(counts)}, each for {sizes} SM{'' if sizes == '1' else 's'}" if len(counts) > 1 else ""
 
 
 def _warps(by_element: dict[str, dict[str, Finding]], series: Sequence[Series]) -> Iterator[Warps]:

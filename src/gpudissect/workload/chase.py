@@ -8,6 +8,7 @@ another warp of its SM, another SM.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -115,7 +116,8 @@ class PriorAccesses:
         order: the chain, in the memory of the chase: one of its other chains, or without a common word.
         laps: number of laps.
         warp: the warp that runs them; warp 0 of SM 0 is the one that is timed later.
-        sm: 0 for the timed SM, any other number for another SM.
+        sm: 0 for the timed SM, any other number for another SM; if `Chase.sm` names the timed one, the number is added
+            to its own, modulo the number of SMs.
         threads: 1 for the first thread of the warp. More threads, from thread 0 of warp 0 on, run a lap together: each
             has a part of the chain, and no order holds between the parts. It takes a fraction of the time.
 
@@ -185,8 +187,7 @@ class Chase:
         flush: caches hold no data of the chase when it starts. Caches private to an SM are always cold then.
         repetition: distinguishes chases that are otherwise equal.
         before: prior accesses, one after the other, after the flush and before the chase's own laps.
-        sm: the SM that must run it, by the hardware's number (CUDA: ``%smid``); None for any. Not together with prior
-            accesses on other SMs, which are numbered relative to the timed one.
+        sm: the SM that must run it, by the hardware's number (CUDA: ``%smid``); None for any.
         peer: on path CLUSTER, the rank of the block whose shared memory holds the chain; rank 0 is the timed block, and
             reaches its own memory in the same way. The cluster is the largest that the device supports. On paths PEER
             and PEER_L1, the number of the GPU whose memory holds the chain.
@@ -232,8 +233,8 @@ class Chase:
             yield "path 'tma' supports timing 'lap' only: a copy is several instructions, all of which would be timed"
         if self.sm is not None and self.sm < 0:
             yield f"SMs are numbered from 0, got {self.sm}"
-        if self.sm is not None and (any(prior.sm for prior in self.before) or self.path is Path.CLUSTER):
-            yield "a chase in a cluster, or with prior accesses on other SMs, runs on any SM: leave out 'sm'"
+        if self.sm is not None and self.path is Path.CLUSTER:
+            yield "a chase in a cluster runs on any SM: leave out 'sm'"
         if self.path is not Path.CLUSTER and not self.path.leads_to_peer and self.peer != 1:
             yield f"'peer' is an option of paths 'cluster', 'peer' and 'peer_l1', not of {path!r}"
         if any(prior.path.leads_to_peer is not self.path.leads_to_peer for prior in self.before):
@@ -263,7 +264,7 @@ class Chase:
         """The chase's own chain, then those of the prior accesses."""
         return [(self.path, self.order), *((prior.path, prior.order) for prior in self.before)]
 
-    @property
+    @cached_property
     def span(self) -> int:
         """Bytes of memory that its chains reach into."""
         return max(order.span for _, order in self.chains)

@@ -54,6 +54,11 @@ def route(*arguments, **options):
     return {"routes": {Path.GLOBAL: Route(*arguments, **options)}}
 
 
+def tlbs(*by_sm):
+    """TLBs that SMs use by these numbers."""
+    return {"tlbs": tuple(Tlb((16,), 1 << 20, MODULO, LRU, 1.0, by_sm=each) for each in by_sm)}
+
+
 def distance(name, *arguments, **options):
     return {"distance": Distance(name, *arguments, **options)}
 
@@ -100,6 +105,10 @@ def distance(name, *arguments, **options):
         ({"page_window": PageWindow(0, 1.0)}, "page window needs a size"),
         ({"tlbs": (Tlb((16,), 3 << 20, MODULO, LRU, 1.0),)}, "TLB 1: a page must be a power of two"),
         ({"tlbs": (Tlb((16,), 1 << 20, MODULO, LRU, 1.0, miss_cache=-1),)}, "TLB 1: a miss cache has 0 or more"),
+        (tlbs((0, 1)), "TLB 1: by_sm states its number for each of 5 SMs"),
+        (tlbs((0, 1, 1, 3, 3)), "TLB 1: by_sm states .* none left out"),
+        (tlbs((0, 0, 1, 1, 1), (0, 1, 1, 1, 1)), "TLB 1: SMs that share it must share TLB 2"),
+        (tlbs((), (0, 0, 0, 0, 1)), "TLB 1: SMs that share it must share TLB 2"),
         ({"partition": Partition("l1", 1 << 9, 1.0)}, "scope gpu"),
         ({"partition": Partition("l2", 1, 1.0)}, "whole lines"),
         ({"partition": Partition("l2", 1 << 9, 1.0, count=3)}, "3 partitions alternate by a granule"),

@@ -283,3 +283,24 @@ def test_an_index_of_a_path_must_fit_its_nearest_cache():
         wrong = replace(PLAIN, routes={Path.GLOBAL: replace(route, index=Index(IndexKind.BITS, bits=(7,)))})
         with pytest.raises(UsageError, match="index"):
             HierarchyModel(wrong)
+
+
+@pytest.mark.parametrize("first_sm", [0, 3])
+def test_sms_that_share_a_tlb_find_each_others_pages_there_and_no_others_do(first_sm):
+    by_sm = (0, 0, 1, 1, 0)
+    first, second = KEPLER.tlbs
+    tlbs = replace(first, by_sm=(0, 1, 2, 3, 4)), replace(second, by_sm=by_sm, miss_cache=2)
+    caches = {"l2": replace(KEPLER.caches["l2"], scope=Scope.GPU)}
+    model = HierarchyModel(replace(KEPLER, caches=caches, tlbs=tlbs, sm_count=5, page_window=None), sms=5)
+
+    def load(sm):
+        return walk(model, [0], actor=Actor(sm, first_sm=first_sm))[0][1]
+
+    for loading in range(5):
+        for other in range(5):
+            model.reset()
+            load(loading)
+            hit = load(loading)
+            missed = {0.0: "none", first.penalty: "first"}.get(load(other) - hit, "both")
+            shares = by_sm[(first_sm + loading) % 5] == by_sm[(first_sm + other) % 5]
+            assert missed == ("none" if other == loading else "first" if shares else "both")

@@ -35,6 +35,7 @@ PREFETCH_SHARE = 0.15  # of GPUs without partitions that prefetch streams into t
 BY_PATH_SHARE = 0.1  # of GPUs whose textures are in the L1, with an index function of their own
 ROOM_SHARE = 0.2  # of the other GPUs, whose L1 has more tags than room for data (the L1 of an H200 has 2048 for 1928)
 XOR_TLB_SHARE = 0.2  # of GPUs with TLBs: the second has sets by XOR and, in half of them, a miss cache (as in an H200)
+TLB_BY_SM_SHARE = 0.5  # of GPUs with two TLBs: a first one for each SM, second ones for some SMs each (as in an H200)
 OTHER_USERS_SHARE = 0.1  # of GPUs that others use between the chases
 _WITHOUT_PARAMETERS = (PolicyKind.LRU, PolicyKind.FIFO, PolicyKind.NRU, PolicyKind.SRRIP, PolicyKind.RANDOM)
 TLB_POLICIES = (*_WITHOUT_PARAMETERS, PolicyKind.ORDER)
@@ -78,6 +79,9 @@ def random_gpu(seed: int) -> SimulatedGpu:
     rng = random.Random(f"TLB {seed}")
     if rng.random() < XOR_TLB_SHARE and hierarchy.tlbs:
         hierarchy = _with_xor_tlb(hierarchy, rng)
+    rng = random.Random(f"SMs {seed}")
+    if rng.random() < TLB_BY_SM_SHARE and len(hierarchy.tlbs) == 2:
+        hierarchy = _with_tlbs_by_sm(hierarchy, rng)
     return SimulatedGpu(hierarchy, spec=f"sim:random?seed={seed}", name=f"random GPU {seed}", noise=noise)
 
 
@@ -120,6 +124,15 @@ def _with_xor_tlb(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
     dearer = None if hierarchy.tlb_cold_walk_penalty is None else walk + rng.uniform(20, 300)
     limits = dict.fromkeys(hierarchy.routes, 64 * GIB)
     return replace(hierarchy, tlbs=(first, second), tlb_walk_penalty=walk, tlb_cold_walk_penalty=dearer, limits=limits)
+
+
+def _with_tlbs_by_sm(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
+    """A first TLB for each SM, and second ones that random SMs share."""
+    (first, second), sms, most = hierarchy.tlbs, range(hierarchy.sm_count), rng.randint(2, hierarchy.sm_count)
+    drawn = [rng.randrange(most) for _ in sms]
+    numbers = {each: number for number, each in enumerate(dict.fromkeys(drawn))}
+    shared = replace(second, by_sm=tuple(numbers[each] for each in drawn))
+    return replace(hierarchy, tlbs=(replace(first, by_sm=tuple(sms)), shared))
 
 
 def _with_observed_features(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:

@@ -68,11 +68,11 @@ class PageAccesses:
     def penalties(self, chains: Sequence[Pages], laps: int = LAPS) -> Ask[list[Penalties]]:
         """Penalties of chains over these pages in random order."""
         orders = [self.bench.rng("pages", self.spacing, next(self._shuffles)).permutation(pages) for pages in chains]
-        return (yield from self._run(orders, [self._offsets(order) for order in orders], laps))
+        return (yield from self._run(orders, [self.offsets(order) for order in orders], laps))
 
     def visits(self, sequences: Sequence[Pages], laps: int, repetition: int = 0) -> Ask[list[Penalties]]:
         """Penalties of these pages in this order; each further visit of a page in a lap reads its next word."""
-        offsets = [self._offsets(pages) + PATH.word * _earlier_visits(pages) for pages in sequences]
+        offsets = [self.offsets(pages) + PATH.word * _earlier_visits(pages) for pages in sequences]
         return (yield from self._run(sequences, offsets, laps, repetition))
 
     def misses(
@@ -194,13 +194,13 @@ class PageAccesses:
             # The distance of a line depends on the SM, so all chases run on the same one. Lines move when memory
             # grows, so the first chase reaches as far as any.
             last = memory_limit(self.bench) // self.spacing - 1
-            (trace,) = yield [self._chase(self._offsets(np.unique([*new[:PROBE_PAGES], last])), LAPS)]
+            (trace,) = yield [self._chase(self.offsets(np.unique([*new[:PROBE_PAGES], last])), LAPS)]
             self._sm, self._is_disturbed = trace.context.sm, OTHER_PROCESSES in trace.context.notes
             self.address = trace.context.address
         rng = self.bench.rng("alone", self.spacing, len(self._base_cycles))
         parts = np.array_split(new, -(-new.size // MAX_BASE_LINES))
         orders = [np.concatenate([rng.permutation(part) for part in parts]) for _ in range(2)]
-        return _NewBase(orders, [self._offsets(order) for order in orders])
+        return _NewBase(orders, [self.offsets(order) for order in orders])
 
     def _add_base(self, new: _NewBase, runs: Sequence[NDArray[np.int64]]) -> None:
         """Take in the cycles, shape (visits, lines), of the two chains."""
@@ -218,9 +218,9 @@ class PageAccesses:
 
     def virtual_page_numbers(self, pages: Pages, address: int) -> Pages:
         """Virtual addresses of pages in units of their size, if that of page 0 is `address`."""
-        return (address + self._offsets(pages)) // self.spacing
+        return (address + self.offsets(pages)) // self.spacing
 
-    def _offsets(self, pages: Pages) -> NDArray[np.int64]:
+    def offsets(self, pages: Pages) -> NDArray[np.int64]:
         """Bytes of each page's line, at a pseudo-random position: else lines share few sets of the cache."""
         places = min(self.spacing, LINE_RANGE) // LINE_GRAIN
         return pages * self.spacing + _hashed(pages + self.placement * PLACEMENT_STRIDE) * places // 2**32 * LINE_GRAIN

@@ -93,6 +93,12 @@ def check_hierarchy(hierarchy: Hierarchy) -> None:
             raise UsageError(f"TLB {level}: a page must be a power of two of bytes, got {tlb.page}")
         if tlb.miss_cache < 0:
             raise UsageError(f"TLB {level}: a miss cache has 0 or more entries, got {tlb.miss_cache}")
+        if tlb.by_sm and (len(tlb.by_sm) != hierarchy.sm_count or {*tlb.by_sm} != {*range(tlb.count)}):
+            numbers = f"its number for each of {hierarchy.sm_count} SMs, from 0, none left out"
+            raise UsageError(f"TLB {level}: by_sm states {numbers}, got {tlb.by_sm}")
+    for level, (tlb, behind) in enumerate(pairwise(hierarchy.tlbs), start=1):
+        if len({(tlb.of_sm(sm), behind.of_sm(sm)) for sm in range(hierarchy.sm_count)}) > tlb.count:
+            raise UsageError(f"TLB {level}: SMs that share it must share TLB {level + 1}")
     for path, route in hierarchy.routes.items():
         for problem in _route_problems(path, route, hierarchy):
             raise UsageError(problem)

@@ -181,6 +181,16 @@ class Tlb:
     policy: Policy
     penalty: float
     miss_cache: int = 0  # its entries; 0: there is none
+    by_sm: tuple[int, ...] = ()  # the number, from 0, of the one that each SM uses; empty: all use the same
+
+    @property
+    def count(self) -> int:
+        """How many there are, each with a miss cache if there are any."""
+        return 1 + max(self.by_sm, default=0)
+
+    def of_sm(self, sm: int) -> int:
+        """The number of the one that an SM uses; SMs are numbered modulo their number."""
+        return self.by_sm[sm % len(self.by_sm)] if self.by_sm else 0
 
     def as_cache(self) -> Cache:
         """The same as a cache whose lines are pages."""

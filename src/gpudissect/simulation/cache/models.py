@@ -23,7 +23,7 @@ An access to a hierarchy, in this order:
 
 The latency of an access is that of the place that served it plus all penalties; if it reached a cache with a
 `Distance`, plus the cycles of its SM and slice. Every SM has its own caches, except those of scope GPU, and of a cache
-with several copies a warp uses number ``warp mod copies`` (MT22 s4.6). The TLBs belong to the whole GPU.
+with several copies a warp uses number ``warp mod copies`` (MT22 s4.6). SMs share TLBs as `Tlb.by_sm` states.
 
 The first model ever compiles for some seconds.
 """
@@ -82,13 +82,14 @@ class HierarchyModel:
         check_hierarchy(hierarchy)
         self.hierarchy = hierarchy
         self._numbers = {(name, 0, 0): number for number, name in enumerate(hierarchy.caches)}
-        self._first_tlb = len(self._numbers)
-        arrays = [*hierarchy.caches.values(), *(tlb.as_cache() for tlb in hierarchy.tlbs)]
-        self._miss_caches = [0] * len(hierarchy.tlbs)  # of each TLB, 1 + the number of the array; 0 for none
-        for level, tlb in enumerate(hierarchy.tlbs):
-            if tlb.miss_cache:
-                self._miss_caches[level] = 1 + len(arrays)
-                arrays.append(tlb.miss_cache_as_cache())
+        arrays = [*hierarchy.caches.values()]
+        self._tlbs: dict[tuple[int, int, bool], int] = {}  # by level, number of the TLB, whether it is the miss cache
+        for copy in range(max((tlb.count for tlb in hierarchy.tlbs), default=0)):
+            for is_miss_cache in (False, True):
+                for level, tlb in enumerate(hierarchy.tlbs):
+                    if copy < tlb.count and (tlb.miss_cache or not is_miss_cache):
+                        self._tlbs[level, copy, is_miss_cache] = len(arrays)
+                        arrays.append(tlb.miss_cache_as_cache() if is_miss_cache else tlb.as_cache())
         for sm in range(sms):
             for name, cache in hierarchy.caches.items():
                 for copy in range(self._partitions(name) or cache.copies):
@@ -214,9 +215,13 @@ class HierarchyModel:
 
         def translate() -> None:
             after = len(steps) + len(self.hierarchy.tlbs) + 1
-            for number in range(len(self.hierarchy.tlbs)):
-                steps.append((kernel.TLB, self._first_tlb + number, after, self._miss_caches[number]))
-                costs.append(self.hierarchy.tlbs[number - 1].penalty if number else 0.0)
+            penalty = 0.0
+            for level, tlb in enumerate(self.hierarchy.tlbs):
+                copy = tlb.of_sm(actor.first_sm + actor.sm)
+                miss_cache = 1 + self._tlbs[level, copy, True] if tlb.miss_cache else 0
+                steps.append((kernel.TLB, self._tlbs[level, copy, False], after, miss_cache))
+                costs.append(penalty)
+                penalty = tlb.penalty
             steps.append((kernel.PAGE_WALK, -1, after, 0))
             costs.append(self.hierarchy.tlb_walk_penalty)
 

@@ -37,7 +37,7 @@ def tlb_line(tlb: Tlb) -> str:
     reached, missed = f"reach {reach}" if reach else "", f"a miss adds {miss}" if miss else ""
     has_miss_cache = tlb.miss_cache is not None and tlb.miss_cache.value
     miss_cache = f"{_text(tlb.miss_cache)}-entry miss cache" if has_miss_cache else ""
-    return ", ".join(filter(None, (size, reached, miss_cache, missed)))
+    return ", ".join(filter(None, (size, reached, miss_cache, missed, tlb.sharing)))
 
 
 def overview(result: Result, summary: Summary) -> Iterator[Markup]:

@@ -264,20 +264,19 @@ def _place_chains(chases: Sequence[Chase], shifts: Sequence[int]) -> tuple[tuple
     if not chases[0].before:
         regions, size = place(chain.size for chain in chains)
         return tuple(replace(c, region=region) for c, region in zip(chains, regions, strict=True)), (), size
-    numbers: list[int] = []
+    places, numbers = {_content(chains[0]): 0}, list[int]()
     for accesses in chases[0].before:
         chain = Chain(accesses.path, accesses.order)
-        number = next((i for i, other in enumerate(chains) if _is_same(chain, other)), len(chains))
-        chains += [chain] if number == len(chains) else []
-        numbers.append(number)
+        numbers.append(places.setdefault(_content(chain), len(chains)))
+        chains += [chain] if numbers[-1] == len(chains) else []
     spaces = [[c.size for c in chains if (c.path is Path.CONSTANT) is constant] for constant in (False, True)]
     regions, size = place(max(sizes, default=0) for sizes in spaces)
     return tuple(replace(c, region=regions[c.path is Path.CONSTANT]) for c in chains), tuple(numbers), size
 
 
-def _is_same(chain: Chain, other: Chain) -> bool:
-    """Whether two chains have the same words with the same links. (Code has none, whatever its order.)"""
-    return chain.path.link_format == other.path.link_format and chain.order == other.order and chain.size == other.size
+def _content(chain: Chain) -> tuple[object, ...]:
+    """What chains with the same words and the same links have in common. (Code has none, whatever its order.)"""
+    return chain.path.link_format, chain.order, chain.size
 
 
 def max_resident_blocks(shared: int, device: DeviceLimits) -> int:

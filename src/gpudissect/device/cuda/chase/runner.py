@@ -136,9 +136,9 @@ class ChaseRunner:
         """The same in the memory of another launch, which has ended."""
         arena = self.arenas.of(launch.first)
         base, arena.user = arena.reserve(launch.arena_bytes), self
-        table = ChainTable(launch, base)
+        table, sms = ChainTable(launch, base), self.context.properties.multiprocessor_count
         runs = tuple(
-            _Run(place, _jobs(launch, number, base, place), _prior(launch, place))
+            _Run(place, _jobs(launch, number, base, place), _prior(launch, place, sms))
             for number, place in enumerate(_places(launch, table, memory))
         )
         self._upload(table, runs, memory)
@@ -274,7 +274,7 @@ def _blocks_share_sm(
 ) -> bool:
     """Whether two blocks that need an SM each ran on one."""
     sms = reports["sm"]
-    places = {(0, int(sms[0])), *zip(prior["sm"].tolist(), prior_sms, strict=True)}
+    places = {(launch.first.sm or 0, int(sms[0])), *zip(prior["sm"].tolist(), prior_sms, strict=True)}
     if len(set(sms.tolist())) < sms.size or len({sm for _, sm in places}) < len(places):
         return True
     return launch.cluster > 1 and launch.first.peer != 0 and bool(reports["peer_sm"][0] == sms[0])
@@ -311,14 +311,14 @@ def _records_every_access(chase: Chase) -> bool:
     return chase.timing is Timing.EACH and chase.picks is None
 
 
-def _prior(launch: ChaseLaunch, addresses: _Addresses) -> NDArray[Any]:
+def _prior(launch: ChaseLaunch, addresses: _Addresses, sms: int) -> NDArray[Any]:
     """The accesses before the chase, none of them done yet."""
     records = np.zeros(len(launch.prior), PRIOR)
     for record, chain, accesses in zip(records, launch.prior, launch.first.before, strict=False):
         record["starts"] = ChainTable.start(addresses.chains, chain)
         record["count"], record["laps"], record["threads"] = accesses.order.count, accesses.laps, accesses.threads
         record["path"] = PRIOR_PATHS.index(LOADS_OF_PEERS.get(accesses.path, accesses.path))
-        record["warp"], record["sm"] = accesses.warp, accesses.sm
+        record["warp"], record["sm"] = accesses.warp, (accesses.sm + (launch.first.sm or 0)) % sms
     for number, begin in _starts(launch, addresses).items():
         records["starts"][number] = begin
     return records

@@ -156,9 +156,11 @@ __device__ __forceinline__ bool unmark(Link& link) {
 __device__ __forceinline__ bool ready(const Job* jobs, const Job& job, u64 texture) {
 #if defined(ON_SM)
 #ifdef PRIOR
-    if (!__syncthreads_or(thread_index() == 0 && takes_job(jobs, job))) return false;
-    run_prior(job.prior, job.prior_count, 0, texture);
-    return thread_index() == 0;
+    const u32 sm = sm_number();
+    const bool helps = sm != job.sm && makes_prior(job.prior, job.prior_count, sm);
+    if (!helps && !__syncthreads_or(thread_index() == 0 && takes_job(jobs, job))) return false;
+    run_prior(job.prior, job.prior_count, sm, texture);
+    return !helps && thread_index() == 0;
 #else
     return takes_job(jobs, job);
 #endif

@@ -1,6 +1,7 @@
 // Accesses before a chase: untimed laps on any path, by any warp of this SM or of another, one after the other; or by
 // many threads at once, a part of the chain each. Compiled with -DPRIOR; a launch then has one job, a block for every
 // SM that has prior accesses (they report which SMs these are), and the first thread of block 0 runs the chase itself.
+// With -DON_SM as well, every SM has a block, and SMs have the numbers of the hardware.
 #pragma once
 #include "path.cuh"
 #include "code.cuh"
@@ -10,7 +11,7 @@ struct PriorAccesses {
     u64 starts;     // address of the links at which the threads begin; with one thread, at the first position
     u32 count;      // links of the chain; of code: lines of a lap
     u32 path;       // of the load, see follow()
-    u32 warp, sm;   // that make them
+    u32 warp, sm;   // that make them; the SM by the number of its block, with ON_SM by the hardware's
     u32 done;       // written: 1 at the end; the other blocks wait for it
     u32 actual_sm;  // written: %smid of the block
     u32 broken;     // written: 1 if a part of the chain did not end where the next one begins
@@ -20,6 +21,8 @@ struct PriorAccesses {
 };
 
 #ifdef PRIOR
+
+#define DONE_TIMEOUT 20000000000  // cycles: longer than the host waits, so that no block waits forever
 
 // Follows a chain for `count` links, removing the mark of every link: the timed chain may be marked.
 #define FOLLOW(NAME, TYPE, LETTER, LOAD_OF_PATH, MARK_OF_PATH)                                                  \
@@ -65,6 +68,14 @@ __device__ __forceinline__ bool run_part(
     return wrong == 0;
 }
 
+// Whether an SM makes any of these accesses.
+__device__ __forceinline__ bool makes_prior(u64 records, u32 count, u32 sm) {
+    for (u32 i = 0; i < count; ++i) {
+        if (__ldcg(&(reinterpret_cast<const PriorAccesses*>(records) + i)->sm) == sm) return true;
+    }
+    return false;
+}
+
 // Called by every thread of every block; `sm` is the block's number of an SM. The records are read past the L1 and set to
 // done by volatile accesses, which do not change the L1; a fence or an acquiring load would empty it. Only the done flags
 // need an order.
@@ -85,7 +96,8 @@ __device__ __forceinline__ void run_prior(u64 records, u32 count, u32 sm, u64 te
                 *const_cast<volatile u32*>(&record->done) = 1;
             }
         } else if (thread == 0) {
-            while (*const_cast<volatile u32*>(&record->done) == 0) {
+            const u64 since = sm_cycles();
+            while (*const_cast<volatile u32*>(&record->done) == 0 && sm_cycles() - since < DONE_TIMEOUT) {
             }
         }
         __syncthreads();
