@@ -210,13 +210,15 @@ class TlbTable(Lines):
     """One TLB level. `penalty`: cycles of a miss if the next level hits; the last level has [walk] instead.
 
     `alternative`: another structure with as many entries, as of caches. `miss_cache`: entries of one beside it, see
-    `gpudissect.simulation.cache.geometry.Tlb`; not counted in `entries`.
+    `gpudissect.simulation.cache.geometry.Tlb`; not counted in `entries`. `tlb_by_sm`: the number of the TLB of each SM;
+    without it, all SMs share one, except that each has a first TLB if they do not share a later one.
     """
 
     entries: Sourced[Count]
     page_size: Sourced[Size]
     penalty: Sourced[Cycles] | None = None
     miss_cache: Sourced[Count] | None = None
+    tlb_by_sm: Sourced[tuple[Position, ...]] | None = None
     alternative: Lines | None = None
 
     @model_validator(mode="after")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpudissect.catalogue.compute_capability import TEXTURE_BYTES
@@ -11,6 +12,8 @@ from gpudissect.units import GIB, KIB, WARP_SIZE
 from gpudissect.workload import MATRIX_MULTIPLY_ADDS, Instruction, Path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gpudissect.catalogue.arrays import CacheTable, IndexTable, Lines, TlbTable
     from gpudissect.catalogue.quantity import Table
     from gpudissect.catalogue.schema import GpuTable
@@ -30,7 +33,7 @@ def hierarchy_of(gpu: GpuTable, alternative: bool = False) -> geometry.Hierarchy
         caches={element: _cache((alternative and table.alternative) or table) for element, table in gpu.caches.items()},
         routes={Path.NOTHING: geometry.Route((), (0.0,), None, timer=chip.timer.value)}
         | {path: _route(gpu, table) for path, table in gpu.paths.items()},
-        tlbs=tuple(_tlb(gpu.tlbs[level], alternative) for level in sorted(gpu.tlbs)),
+        tlbs=tuple(_tlbs(gpu, alternative)),
         tlb_walk_penalty=walk.penalty.value if walk else 0.0,
         tlb_cold_walk_penalty=walk.cold_penalty.value if walk and walk.cold_penalty else None,
         tlb_walk_interval=walk.interval.value if walk and walk.interval else None,
@@ -113,6 +116,14 @@ def _cache(table: CacheTable) -> geometry.Cache:
     return geometry.Cache(
         line=line, sector=sector, scope=table.scope, copies=copies, room=room, fill=table.fill, **_structure(table)
     )
+
+
+def _tlbs(gpu: GpuTable, alternative: bool) -> Iterator[geometry.Tlb]:
+    tables = [gpu.tlbs[level] for level in sorted(gpu.tlbs)]
+    are_private = any(table.tlb_by_sm for table in tables[1:])  # the first ones, then
+    for number, table in enumerate(tables):
+        by_sm = tuple(range(gpu.chip.sm_count.value)) if are_private and number == 0 else ()
+        yield replace(_tlb(table, alternative), by_sm=table.tlb_by_sm.value if table.tlb_by_sm else by_sm)
 
 
 def _tlb(table: TlbTable, alternative: bool) -> geometry.Tlb:

@@ -162,6 +162,10 @@ def _check_tlbs(gpu: GpuTable) -> None:
         if (penalty is None) != is_last:
             allowed = "none: [walk] has the cycles of a miss in the last level" if is_last else "cycles of a miss"
             wrong(f"tlbs.{level}.penalty", penalty and penalty.value, allowed)
+        numbers, sms = table.tlb_by_sm.value if table.tlb_by_sm else (), gpu.chip.sm_count.value
+        if numbers and (len(numbers) != sms or {*numbers} != {*range(max(numbers) + 1)}):
+            allowed = f"numbers from 0, none left out, one for each SM, {sms}"
+            wrong(f"tlbs.{level}.tlb_by_sm.value", f"{len(numbers)} entries", allowed)
 
 
 def _check_paths(gpu: GpuTable) -> None:

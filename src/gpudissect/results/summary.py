@@ -92,13 +92,13 @@ class Tlb:
 
     element: str
     name: str
+    sharing: str
+    """``24, each for 4 or 6 SMs``; empty if that is not known, or if all SMs share it."""
     entries: Finding | None
     page_size: Finding | None
     reach: Finding | None
     miss_cache: Finding | None
     miss_penalty: Finding | None
-    sharing: str
-    """``24, each for 4 or 6 SMs``; empty if that is not known, or if all SMs share it."""
 
 
 @dataclass(frozen=True)
@@ -227,8 +227,8 @@ def _is_own_level(level: Level, by_element: dict[str, dict[str, Finding]]) -> bo
 
 def _tlb(element: str, found: dict[str, Finding]) -> Tlb:
     attributes = ("entries", "page_size", "reach", "miss_cache", "miss_penalty")
-    sharing = _sharing(found.get("tlb_by_sm"))
-    return Tlb(element, title_of(element), *(found.get(name) for name in attributes), sharing=sharing)
+    findings = map(found.get, attributes)
+    return Tlb(element, title_of(element), _sharing(found.get("tlb_by_sm")), *findings)
 
 
 def _sharing(by_sm: Finding | None) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpudissect.catalogue.arrays import MAX_WAYS
+from gpudissect.estimate import Status
 from gpudissect.exports.gpu.chip import REQUIRED
 from gpudissect.exports.gpu.geometry import Entries, geometry, scaled_to, usual_ways
 from gpudissect.exports.readings import MAX_COUNT, Entry, Readings, assumed, round_cycles, sourced
@@ -245,7 +246,20 @@ def _tlb(readings: Readings, level: str) -> Entries | None:
     lines, structure = geometry(readings, level, count, page["value"], usual)
     miss_cache = readings.entry(level, "miss_cache")
     more = {"miss_cache": miss_cache} if miss_cache is not None and 1 <= miss_cache["value"] <= MAX_WAYS else {}
+    if (by_sm := _by_sm(readings, level)) is not None:
+        more["tlb_by_sm"] = by_sm
     return {"entries": scaled_to(entries, lines, 1, readings), "page_size": page, **more} | structure
+
+
+def _by_sm(readings: Readings, level: str) -> Entry | None:
+    """The number of the TLB of each SM, where that is known."""
+    finding = readings.finding(level, "tlb_by_sm")
+    if finding is None or finding.status is not Status.FOUND or not isinstance(finding.value, tuple):
+        return None
+    numbers = {*finding.value}
+    if len(finding.value) != readings.result.device.sm_count or numbers != {*range(len(numbers))}:
+        return None
+    return sourced([int(number) for number in finding.value], readings.source)
 
 
 def _entries_and_page(readings: Readings, level: str) -> tuple[Entry | None, Entry | None]:
