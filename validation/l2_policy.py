@@ -37,6 +37,7 @@ from l2_rules import (
     QUOTA,
     RECORD_LINES,
     RECORDS,
+    SETS,
     WAY_BYTES,
     Flags,
     Numbers,
@@ -78,6 +79,8 @@ MAX_WRONG = 2e-3  # share of loads
 MIN_RECORDS_WRONG = 400  # loads of a GPU, under refuted rules for records
 MIN_SCATTERED, MIN_QUIET = 0.993, 0.9955  # share predicted, of all and in sets that nothing else uses
 MIN_GAIN = 0.02  # by records
+BLOCK_START, BLOCK_BYTES = 0x3E880000, 64 << 10
+"""Physical addresses with the sets of a block that something else uses. 652 aligned blocks below 146 GiB have these."""
 MIN_COMMON = 0.9  # share of the sets that something else uses on one GPU, and on others
 
 
@@ -340,6 +343,12 @@ def used_sets(data: Mapping[str, Numbers]) -> Flags:
     return np.asarray(counts == counts.max())
 
 
+def block_trials(data: Mapping[str, Numbers]) -> Numbers:
+    """In how many of the shorter times each set of the block lost its least recently used line."""
+    home, slices, sets = place(np.arange(BLOCK_START, BLOCK_START + BLOCK_BYTES, LINE) // LINE)
+    return np.asarray(data["watch"][0][home, slices * SETS + sets])
+
+
 def check_watch(used: list[Flags]) -> bool:
     """Print how many sets something else uses on each GPU; whether they are the same on all."""
     common = np.logical_and.reduce(used)
@@ -369,6 +378,9 @@ def check(data: Mapping[str, NDArray[np.integer[Any]]]) -> bool:
         holds += [each(own) for each in checks]
         on_others = np.logical_and.reduce([each for other, each in used.items() if other != gpu])
         holds.append(check_scattered(own, on_others))
+        trials = block_trials(own)
+        print(f"sets of a block of 64 KiB that something else uses: {trials.size}, each in {trials.min()} of 40 trials")
+        holds.append(bool(trials.min() == own["watch"][0].max()))
     return all([*holds, check_watch([*used.values()])])
 
 

@@ -10,6 +10,7 @@ from gpudissect.device.base import Keeper
 from gpudissect.device.cuda.precompile import SURVEY, codes_of
 from gpudissect.device.recording.device import RecordedGpu
 from gpudissect.device_info import Origin
+from gpudissect.estimate import Status
 from gpudissect.measure.cache import plan_policy
 from gpudissect.measure.cache.infer_policy import UNKNOWN, predict
 from gpudissect.results.build import build
@@ -66,7 +67,9 @@ def replayed(kept, single_sets):
 def test_every_finding_is_the_published_one_bit_for_bit(replayed, published):
     """Texts are left out: their wording may improve."""
     assert len(published.findings) > 300 and replayed.failures == published.failures == ()
-    assert [each.model_dump(exclude=TEXTS) for each in replayed.findings] == [
+    newer = [each for each in replayed.findings if each.attribute == "tlb_by_sm"]  # than the recordings
+    assert [each.status for each in newer] in ([Status.SKIPPED], [Status.NOT_FOUND])
+    assert [each.model_dump(exclude=TEXTS) for each in replayed.findings if each not in newer] == [
         each.model_dump(exclude=TEXTS) for each in published.findings
     ]
     assert _numbers(replayed.prediction) == _numbers(published.prediction)

@@ -15,7 +15,7 @@ def test_sms_share_the_second_tlb_as_evictions_show():
     with RecordedGpu.open(ROOT / "tests" / "recordings" / "tlb") as recorded:
         findings = {each.attribute: each for each in run_survey(recorded, elements=["tlb_l2"]).findings}
     groups = [line.split(",") for line in (ROOT / "tests/recordings/tlb/sharing.csv").read_text().splitlines()]
-    assert (found := findings["tlb_by_sm"]).value is not None, found.reason
-    members = [np.flatnonzero(np.array(found.value) == number).tolist() for number in range(len(groups))]
+    by_sm = np.array(findings["tlb_by_sm"].value)
+    members = [np.flatnonzero(by_sm == number).tolist() for number in range(len(groups))]
     assert members == [[*map(int, group)] for group in groups]
     assert (findings["sets"].value, findings["ways"].value, findings["page_size"].value) == (256, 8, 32 << 20)

@@ -32,9 +32,9 @@ def found(by_sm, second=None, limit=40 * GIB):
 @st.composite
 def numberings(draw):
     """The TLB of each SM, numbered in the order of their first SM."""
-    drawn = draw(st.lists(st.integers(0, SMS - 1), min_size=SMS, max_size=SMS))
-    numbers = {each: number for number, each in enumerate(dict.fromkeys(drawn))}
-    return tuple(numbers[each] for each in drawn)
+    groups = draw(st.lists(st.integers(0, SMS - 1), min_size=SMS, max_size=SMS))
+    numbers = {each: number for number, each in enumerate(dict.fromkeys(groups))}
+    return tuple(numbers[each] for each in groups)
 
 
 @settings(max_examples=10)

@@ -129,9 +129,9 @@ def _with_xor_tlb(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
 def _with_tlbs_by_sm(hierarchy: Hierarchy, rng: random.Random) -> Hierarchy:
     """A first TLB for each SM, and second ones that random SMs share."""
     (first, second), sms, most = hierarchy.tlbs, range(hierarchy.sm_count), rng.randint(2, hierarchy.sm_count)
-    drawn = [rng.randrange(most) for _ in sms]
-    numbers = {each: number for number, each in enumerate(dict.fromkeys(drawn))}
-    shared = replace(second, by_sm=tuple(numbers[each] for each in drawn))
+    groups = [rng.randrange(most) for _ in sms]
+    numbers = {each: number for number, each in enumerate(dict.fromkeys(groups))}
+    shared = replace(second, by_sm=tuple(numbers[each] for each in groups))
     return replace(hierarchy, tlbs=(replace(first, by_sm=tuple(sms)), shared))
 
 
