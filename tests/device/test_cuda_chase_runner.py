@@ -246,6 +246,16 @@ def test_prior_accesses_on_other_sms_are_numbered_from_the_required_one(context)
     assert trace.context.sm == 2 and trace.context.notes["prior_access_sms"] == "2 3 1"  # of four
 
 
+def test_prior_accesses_on_an_sm_without_a_block_are_an_error():
+    class Lost(FakeContext):
+        def run_prior(self, prior, texture):
+            super().run_prior(prior, texture)
+            prior["done"] = int(prior["sm"]) != 3
+
+    with pytest.raises(DeviceError, match="no block came to SM 3"):
+        run([replace(on_sm(2, warmup=0), before=(prior(Path.GLOBAL_L2, sm=1),))], Lost())
+
+
 def test_of_two_blocks_on_the_sm_only_one_runs(context):
     context.sms, runs = lambda block: 2 if block else 1, []
     context.tamper = lambda context: runs.append(context.results)

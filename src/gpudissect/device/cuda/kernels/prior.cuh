@@ -22,7 +22,12 @@ struct PriorAccesses {
 
 #ifdef PRIOR
 
-#define DONE_TIMEOUT 20000000000  // cycles: longer than the host waits, so that no block waits forever
+// Cycles for which blocks wait for accesses of another.
+#ifdef ON_SM
+#define DONE_TIMEOUT 20000000000  // the SM has no block: all end
+#else
+#define DONE_TIMEOUT ~0ull
+#endif
 
 // Follows a chain for `count` links, removing the mark of every link: the timed chain may be marked.
 #define FOLLOW(NAME, TYPE, LETTER, LOAD_OF_PATH, MARK_OF_PATH)                                                  \
@@ -81,6 +86,7 @@ __device__ __forceinline__ bool makes_prior(u64 records, u32 count, u32 sm) {
 // need an order.
 __device__ __forceinline__ void run_prior(u64 records, u32 count, u32 sm, u64 texture) {
     const u32 thread = thread_index();
+    bool is_lost = false;
     for (u32 i = 0; i < count; ++i) {
         PriorAccesses* record = reinterpret_cast<PriorAccesses*>(records) + i;
         if (__ldcg(&record->sm) == sm) {
@@ -97,10 +103,11 @@ __device__ __forceinline__ void run_prior(u64 records, u32 count, u32 sm, u64 te
             }
         } else if (thread == 0) {
             const u64 since = sm_cycles();
-            while (*const_cast<volatile u32*>(&record->done) == 0 && sm_cycles() - since < DONE_TIMEOUT) {
+            while (!is_lost && *const_cast<volatile u32*>(&record->done) == 0) {
+                is_lost = sm_cycles() - since > DONE_TIMEOUT;
             }
         }
-        __syncthreads();
+        if (__syncthreads_or(is_lost)) return;
     }
 }
 
