@@ -110,6 +110,8 @@ class _SharingTests:
             if self.evicting.size >= MIN_EVICTING * entries:
                 break
         self._parts = [range(start, min(start + at_once, self.sms)) for start in range(0, self.sms, at_once)]
+        self._evicting = Explicit(self._accesses.offsets(self.evicting))
+        self._own = [Explicit(self._own_words(pages)) for pages in self._loaded_by(range(at_once))]
         self.evidence: list[str] = []
 
     def run(self, tested: Iterable[int]) -> Ask[list[tuple[float | None, Flags]]]:
@@ -121,24 +123,37 @@ class _SharingTests:
         count = len(self._parts)
         return [_conclude(visits[start : start + count]) for start in range(0, len(visits), count)]
 
+    def _loaded_by(self, sms: range) -> Pages:
+        """The pages that each of these SMs loads, shape (SMs, pages)."""
+        return self._unloaded.size + np.arange(len(sms) * self._pages).reshape(len(sms), -1)
+
+    def _own_words(self, pages: Pages) -> Pages:
+        """Offsets of words that an SM loads: those behind the timed ones of its pages, after words of other pages.
+
+        The latter evict its pages from its first TLB, which holds them if this SM wrote the chains.
+        """
+        number = (pages[0] - self._unloaded.size) // self._pages
+        others = self.evicting[-FIRST_EVICTING * self._first.entries :]  # which the second TLB holds
+        evicting = others * self._accesses.spacing + number * LINE_GRAIN + LAST_WORD * PATH.word
+        return np.concatenate([evicting, self._accesses.offsets(pages) + PATH.word])
+
     def _test(self, tested: int, loading: range) -> _Test:
         """The next test of an SM."""
-        loaded = self._unloaded.size + np.arange(len(loading) * self._pages).reshape(len(loading), -1)
+        loaded = self._loaded_by(loading)
         order = self.rng.permutation(self._unloaded.size + loaded.size)
         return _Test(tested, loading, self._unloaded, loaded, order)
 
     def _chase(self, test: _Test) -> Chase:
-        """The loads of the SM that is tested, timed, after those of other SMs, of the words behind."""
-        timed, evicting = (Explicit(self._accesses.offsets(pages)) for pages in (test.order, self.evicting))
-        threads = min(EVICTING_THREADS, evicting.count)
+        """The loads of the SM that is tested, timed, after those of other SMs."""
+        timed, threads = Explicit(self._accesses.offsets(test.order)), min(EVICTING_THREADS, self._evicting.count)
         before = [
             PriorAccesses(path=PATH, order=timed),  # so that later ones hit in the L2
-            PriorAccesses(path=PATH, order=evicting, laps=EVICTING_LAPS, threads=threads),
+            PriorAccesses(path=PATH, order=self._evicting, laps=EVICTING_LAPS, threads=threads),
+            *(
+                PriorAccesses(path=PATH, order=own, sm=(sm - test.tested) % self.sms)
+                for sm, own in zip(test.loading, self._own, strict=False)
+            ),
         ]
-        for number, pages in enumerate(test.loaded):
-            order = Explicit(np.concatenate([self._first_evicting(number), self._accesses.offsets(pages) + PATH.word]))
-            sm = (test.loading[number] - test.tested) % self.sms
-            before.append(PriorAccesses(path=PATH, order=order, sm=sm))
         return Chase(
             path=PATH,
             order=timed,
@@ -149,11 +164,6 @@ class _SharingTests:
             sm=test.tested,
             before=tuple(before),
         )
-
-    def _first_evicting(self, number: int) -> Pages:
-        """Offsets of words that evict other pages from the first TLB of an SM, which may have written the chains."""
-        pages = self.evicting[-FIRST_EVICTING * self._first.entries :]  # which the second TLB holds
-        return pages * self._accesses.spacing + number * LINE_GRAIN + LAST_WORD * PATH.word
 
 
 def _conclude(parts: Sequence[Visits]) -> tuple[float | None, Flags]:
