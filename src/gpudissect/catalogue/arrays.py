@@ -211,7 +211,7 @@ class TlbTable(Lines):
 
     `alternative`: another structure with as many entries, as of caches. `miss_cache`: entries of one beside it, see
     `gpudissect.simulation.cache.geometry.Tlb`; not counted in `entries`. `tlb_by_sm`: the number of the TLB of each SM;
-    without it, all SMs share one, except that each has a first TLB if they do not share a later one.
+    by default one serves all SMs, but each SM has a first TLB if a later level has `tlb_by_sm`.
     """
 
     entries: Sourced[Count]

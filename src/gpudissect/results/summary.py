@@ -93,7 +93,7 @@ class Tlb:
     element: str
     name: str
     sharing: str
-    """``24 of them, each for 4 or 6 SMs``; empty if that is not known, or if all SMs share it."""
+    """``24 TLBs, 4 or 6 SMs each``; empty if that is not known, or if all SMs share it."""
     entries: Finding | None
     page_size: Finding | None
     reach: Finding | None
@@ -236,7 +236,7 @@ def _sharing(by_sm: Finding | None) -> str:
         return ""
     counts = Counter(by_sm.value)
     sizes = " or ".join(map(str, sorted(set(counts.values()))))
-    return f"{len(counts)} of them, each for {sizes} SM{'' if sizes == '1' else 's'}" if len(counts) > 1 else ""
+    return f"{len(counts)} TLBs, {sizes} SM{'' if sizes == '1' else 's'} each" if len(counts) > 1 else ""
 
 
 def _warps(by_element: dict[str, dict[str, Finding]], series: Sequence[Series]) -> Iterator[Warps]:

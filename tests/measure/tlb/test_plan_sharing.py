@@ -17,14 +17,14 @@ from tests.support.driving import estimates
 PAGE, GIB, SMS = 32 << 20, 1 << 30, 8
 
 
-def found(by_sm, second=None, limit=40 * GIB):
+def found(by_sm, second=None, limit=40 * GIB, third=()):
     """The finding about a GPU whose SMs use these second TLBs, by number."""
     tlbs = [tlb(16, PAGE // 2, 10.0), second or tlb(128, PAGE, 100.0)]
     hierarchy = replace(gpu(tlbs, walk=150.0, limit=limit, l2=plain_l2(8192, 128)).hierarchy, sm_count=SMS)
     if by_sm:
         numbers = tuple(range(SMS)), by_sm
         tlbs = [replace(each, by_sm=own) for each, own in zip(tlbs, numbers, strict=True)]
-    hierarchy = replace(hierarchy, tlbs=tuple(tlbs))
+    hierarchy = replace(hierarchy, tlbs=(*tlbs, *third), tlb_walk_penalty=300.0 if third else 150.0)
     device = SimulatedGpu(hierarchy, spec="sim:test", name="test", noise=Noise(seed=3, jitter=0.1, outliers=0.005))
     return estimates(device, ["sharing.tlb_l2"])["tlb_l2", "tlb_by_sm"]
 
@@ -43,9 +43,14 @@ def test_any_groups_of_sms_are_found(by_sm):
     assert found(by_sm).value == tuple(map(float, by_sm))
 
 
+def test_pages_that_a_third_tlb_holds_are_not_shared():
+    by_sm, second = (0, 0, 1, 1, 0, 1, 2, 2), tlb(128, PAGE, 60.0)
+    assert found(by_sm, second=second, third=(tlb(200, PAGE, 300.0),)).value == tuple(map(float, by_sm))
+
+
 def test_one_tlb_for_all_sms_is_found():
     estimate = found(())
-    assert estimate.value == (0.0,) * SMS and "1 of them, each used by 8 SMs" in estimate.caveats
+    assert estimate.value == (0.0,) * SMS and "number of TLBs: 1; SMs of each: 8" in estimate.caveats
 
 
 def test_a_caveat_states_the_penalty_of_misses():

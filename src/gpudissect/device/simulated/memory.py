@@ -107,7 +107,8 @@ class Memory:
             self._untimed(Path.GLOBAL_L2, self._offsets_of_others(chase, clock), 1, Actor())
         for prior in chase.before:
             offsets = self._offsets(prior) + region(chase, prior.path)
-            self._untimed(prior.path, offsets, prior.laps, Actor(prior.sm, prior.warp, chase.sm or 0))
+            sm = ((chase.sm or 0) + prior.sm) % self._model.hierarchy.sm_count  # among all SMs
+            self._untimed(prior.path, offsets, prior.laps, Actor(prior.sm, prior.warp, sm - prior.sm))
         chain = chain + region(chase, chase.path) if chase.before else chain
         laps = _Laps(self._model, chase.path, chain, Actor(first_sm=chase.sm or 0))
         laps.skip(chase.warmup)

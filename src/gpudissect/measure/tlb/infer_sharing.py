@@ -29,12 +29,12 @@ def miss_penalty(visits: Visits) -> float | None:
 
 
 def loaded_for(visits: Visits, penalty: float) -> Flags:
-    """Which SMs loaded their pages into the TLB that was measured."""
+    """Which SMs loaded their pages into the TLB that was measured. `penalty`: cycles of its misses."""
     return np.asarray(np.mean(visits.loaded < penalty / 2, axis=1) >= MIN_FAST_SHARE)
 
 
 def number_tlbs(shared_with: Mapping[int, Flags], sms: int) -> tuple[int, ...] | None:
-    """The number of each SM's TLB, in order of their first SM; None if what single SMs showed is contradictory.
+    """The number of each SM's TLB, in order of their first SM; None if the groups contradict each other.
 
     `shared_with`: for some SMs, which SMs use the same TLB, shape (SMs,).
     """

@@ -1,8 +1,8 @@
 """Which SMs share the second TLB.
 
-One SM loads many pages, until its TLB has lost those of the test. Then each SM loads a few pages of its own, after
-others that evict these from its first TLB. At last the first SM loads all of them: those that are in its TLB already
-were loaded by an SM that uses the same one.
+One SM, the tested one, loads pages until its TLB has evicted the test pages. Every SM then loads test pages of its own,
+after pages that evict them from its first TLB. Finally the tested SM times all test pages: those that hit were loaded
+by an SM that shares its TLB.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,6 +25,7 @@ from gpudissect.workload import Chase, Explicit, PriorAccesses, Timing
 
 FIRST_TLB, TLB, ATTRIBUTE = "tlb_l1", "tlb_l2", "tlb_by_sm"
 PAGES, FEWER_PAGES = 4, 2  # that each SM loads; where memory is short
+MIN_ENTRIES = 8
 UNLOADED_PAGES = 16  # that no SM loads
 MAX_SHARE = 0.5  # of the entries, for pages of one test
 MIN_EVICTING, MAX_EVICTING = 1.05, 2.0  # pages loaded to evict others, in entries
@@ -42,6 +43,8 @@ def sharing_plan(bench: Bench, known: Known) -> Plan:
     if first is None or level is None:
         return Outcome(without(Status.NOT_FOUND, TLB, "the level itself was not found", ATTRIBUTE))
     entries = max(level.entries, sum(sets.ways) if sets is not None else 0)
+    if entries < MIN_ENTRIES:
+        return Outcome(without(Status.NOT_FOUND, TLB, f"{entries} entries are too few for a test", ATTRIBUTE))
     test = _SharingTests(first, level, entries, bench)
     if test.evicting.size < MIN_EVICTING * entries:
         memory = f"{test.room} pages, {format_bytes_rounded(memory_limit(bench))} of memory,"
@@ -55,7 +58,7 @@ def sharing_plan(bench: Bench, known: Known) -> Plan:
         ].tolist()
         for sm, (penalty, flags) in zip(tested, (yield from test.run(tested)), strict=True):
             if penalty is None:
-                reason = f"on SM {sm}, translations that were evicted are not slower than others"
+                reason = f"on SM {sm}, pages that should have been evicted are not slower than others"
                 return Outcome(without(Status.AMBIGUOUS, TLB, reason, ATTRIBUTE, evidence=tuple(test.evidence)))
             penalties.append(penalty)
             shared_with[sm] = flags
@@ -64,12 +67,12 @@ def sharing_plan(bench: Bench, known: Known) -> Plan:
         unknown, count = np.flatnonzero(others), min(2 * count, MAX_TESTED)
     evidence, numbers = tuple(test.evidence), number_tlbs(shared_with, sms)
     if numbers is None:
-        reason = "SMs that seem to share it with one SM do not with another"
+        reason = "groups of SMs contradict each other"
         return Outcome(without(Status.AMBIGUOUS, TLB, reason, ATTRIBUTE, method=METHOD, evidence=evidence))
     sizes = sorted(set(np.bincount(numbers).tolist()))
     caveats = (
-        f"{max(numbers) + 1} of them, each used by {' or '.join(map(str, sizes))} SMs",
-        f"a miss adds {min(penalties):.0f} to {max(penalties):.0f} cycles, medians of {len(penalties)} SMs",
+        f"number of TLBs: {max(numbers) + 1}; SMs of each: {' or '.join(map(str, sizes))}",
+        f"a miss adds {min(penalties):.0f} to {max(penalties):.0f} cycles (medians by SM, {len(penalties)} tested)",
     )
     value = tuple(map(float, numbers))
     return Outcome((found(TLB, ATTRIBUTE, value, None, None, UNTRIED, METHOD, evidence, caveats),))
@@ -100,10 +103,12 @@ class _SharingTests:
         self._first, self.sms, self.rng = first, bench.info.sm_count, bench.rng("sharing", TLB)
         self._accesses = PageAccesses(level.page_size, bench)
         self.room = memory_limit(bench) // level.page_size
-        most = int(MAX_SHARE * entries)
+        most = max(2, min(int(MAX_SHARE * entries), entries - FIRST_EVICTING * first.entries))  # test pages
         self._unloaded = np.arange(min(UNLOADED_PAGES, most // 2))
+        self._expected = level.miss.cycles - first.miss.cycles
         for pages in (PAGES, FEWER_PAGES):
-            at_once = max(1, min(self.sms, (most - self._unloaded.size) // pages))
+            at_once = min(self.sms, (most - self._unloaded.size) // pages, level.page_size // LINE_GRAIN)
+            at_once = max(1, at_once)
             self._pages = pages
             used = self._unloaded.size + at_once * pages
             self.evicting: Pages = np.arange(used, min(self.room, used + int(MAX_EVICTING * entries)))
@@ -121,7 +126,7 @@ class _SharingTests:
         self.evidence += [trace.workload for trace in traces]
         visits = [test.visits(trace) for test, trace in zip(tests, traces, strict=True)]
         count = len(self._parts)
-        return [_conclude(visits[start : start + count]) for start in range(0, len(visits), count)]
+        return [self._conclude(visits[start : start + count]) for start in range(0, len(visits), count)]
 
     def _loaded_by(self, sms: range) -> Pages:
         """The pages that each of these SMs loads, shape (SMs, pages)."""
@@ -165,12 +170,14 @@ class _SharingTests:
             before=tuple(before),
         )
 
+    def _conclude(self, parts: Sequence[Visits]) -> tuple[float | None, Flags]:
+        """The penalty of a miss, None if it does not show, and which SMs use the TLB, from tests of the same SM.
 
-def _conclude(parts: Sequence[Visits]) -> tuple[float | None, Flags]:
-    """The penalty of a miss, None if it does not show, and which SMs use the TLB, from tests of the same SM."""
-    visits = Visits(*(np.concatenate([getattr(each, name) for each in parts]) for name in ("loaded", "unloaded")))
-    penalty = miss_penalty(visits)
-    return penalty, loaded_for(visits, penalty or 0.0)
+        Unloaded pages may need a page walk, while the next TLB still holds pages that other SMs loaded.
+        """
+        visits = Visits(*(np.concatenate([getattr(each, name) for each in parts]) for name in ("loaded", "unloaded")))
+        penalty = miss_penalty(visits)
+        return penalty, loaded_for(visits, min(penalty or 0.0, self._expected))
 
 
 EXPERIMENTS = (

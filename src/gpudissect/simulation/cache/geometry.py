@@ -185,11 +185,11 @@ class Tlb:
 
     @property
     def count(self) -> int:
-        """How many there are, each with a miss cache if there are any."""
+        """Number of TLBs of this level; each has its own miss cache."""
         return 1 + max(self.by_sm, default=0)
 
     def of_sm(self, sm: int) -> int:
-        """The number of the one that an SM uses; SMs are numbered modulo their number."""
+        """The number of the one that an SM uses; `sm` is taken modulo the number of SMs."""
         return self.by_sm[sm % len(self.by_sm)] if self.by_sm else 0
 
     def as_cache(self) -> Cache:

@@ -168,7 +168,7 @@ def remarkable(result: Result) -> Iterator[str]:
         penalty, by_sm = text("tlb_l2.miss_penalty"), found.get("tlb_l2.tlb_by_sm")
         yield f"The L2 TLB reaches {folded(reach)} in one piece, of {folded(memory)}; a miss adds {penalty}."
         if by_sm is not None and isinstance(by_sm.value, tuple) and len(set(by_sm.value)) > 1:
-            yield f"SMs that share an L2 TLB should load from the same {folded(reach)} if they load at random."
+            yield f"For random loads, all SMs of an L2 TLB should load from the same {folded(reach)}."
     code = found.get("icache_l1.shared_with")
     if code and "constant_l15" in str(code.value).split(", "):
         yield "Code that fills the L1 instruction cache evicts constants from their L1.5: both share a cache."

@@ -120,7 +120,7 @@ def _bandwidths(summary: Summary) -> str:
 
 
 def _tlb_words(tlb: Tlb) -> str:
-    """``2048 entries x 32 MiB = 64 GiB, a miss adds 94 cycles; 24 of them, each for 4 or 6 SMs``.
+    """``2048 entries x 32 MiB = 64 GiB, a miss adds 94 cycles; 24 TLBs, 4 or 6 SMs each``.
 
     Pages of the driver may be smaller.
     """

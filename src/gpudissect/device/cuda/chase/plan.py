@@ -275,7 +275,7 @@ def _place_chains(chases: Sequence[Chase], shifts: Sequence[int]) -> tuple[tuple
 
 
 def _content(chain: Chain) -> tuple[object, ...]:
-    """What chains with the same words and the same links have in common. (Code has none, whatever its order.)"""
+    """Key that is equal for chains with the same words and links. (Code has none, whatever its order.)"""
     return chain.path.link_format, chain.order, chain.size
 
 

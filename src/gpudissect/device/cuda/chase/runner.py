@@ -221,7 +221,7 @@ class ChaseRunner:
         slots = np.ascontiguousarray(rows[:, REPORT.itemsize :]).view(np.uint64)
         if sm is not None and not prior["done"].all():
             missing = int(run.prior["sm"][np.argmin(prior["done"])])
-            raise DeviceError(f"no block came to SM {missing}: this device numbers its SMs otherwise")
+            raise DeviceError(f"no block came to SM {missing}: SM numbers of this device have gaps, or it shares SMs")
         if prior["broken"].any() or not prior["done"].all():
             raise KernelFailed("chain broken: accesses before a chase did not end where they began")
         prior_sms = tuple(prior["actual_sm"].tolist())

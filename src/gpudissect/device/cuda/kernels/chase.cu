@@ -157,10 +157,10 @@ __device__ __forceinline__ bool ready(const Job* jobs, const Job& job, u64 textu
 #if defined(ON_SM)
 #ifdef PRIOR
     const u32 sm = sm_number();
-    const bool helps = sm != job.sm && makes_prior(job.prior, job.prior_count, sm);
-    if (!helps && !__syncthreads_or(thread_index() == 0 && takes_job(jobs, job))) return false;
+    const bool is_helper = sm != job.sm && makes_prior(job.prior, job.prior_count, sm);
+    if (!is_helper && !__syncthreads_or(thread_index() == 0 && takes_job(jobs, job))) return false;
     run_prior(job.prior, job.prior_count, sm, texture);
-    return !helps && thread_index() == 0;
+    return !is_helper && thread_index() == 0;
 #else
     return takes_job(jobs, job);
 #endif
