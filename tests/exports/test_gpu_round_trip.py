@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpudissect import catalogue
+from gpudissect.catalogue.build import hierarchy_of
 from gpudissect.device.kinds import open_device
 from gpudissect.estimate import Status
 from gpudissect.exports import export
@@ -110,6 +111,15 @@ def test_the_catalogues_h200_is_made_of_its_result(h200):
     """When the result is renewed: gpudissect export docs/results/h200.json -f gpu -o <this file>."""
     file = resources.files("gpudissect.catalogue") / "gpus" / "h200.toml"
     assert file.read_text("utf-8") == export(h200, "gpu")
+
+
+def test_which_sms_share_a_tlb_comes_back_and_each_has_a_first_one_then(h200):
+    by_sm = tuple(sm // 2 % 5 for sm in range(132))
+    entries = h200.finding("tlb_l2", "entries")
+    finding = entries.model_copy(update={"attribute": "tlb_by_sm", "value": by_sm, "low": None, "high": None})
+    first, second = hierarchy_of(gpu_of(h200.model_copy(update={"findings": (*h200.findings, finding)}))).tlbs
+    assert (first.by_sm, second.by_sm) == (tuple(range(132)), by_sm)
+    assert [tlb.by_sm for tlb in hierarchy_of(gpu_of(h200)).tlbs] == [(), ()]
 
 
 @pytest.mark.parametrize(

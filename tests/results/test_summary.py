@@ -110,6 +110,16 @@ def test_the_latency_of_the_l2_is_named_for_every_sm_where_it_was_measured(h200,
     assert summarize(result({"l2.latency_by_sm": (229.8, 230.2)})).latency_by_sm == ""
 
 
+@pytest.mark.parametrize(
+    ("by_sm", "text"),
+    [((0, 0, 1, 1, 1), "2 TLBs, 2 or 3 SMs each"), ((0, 1, 2), "3 TLBs, 1 SM each"), ((0, 0, 0), ""), (None, "")],
+)
+def test_tlbs_that_some_sms_share_are_counted(by_sm, text):
+    found = {"tlb_l2.entries": 2048} | ({} if by_sm is None else {"tlb_l2.tlb_by_sm": by_sm})
+    (tlb,) = summarize(result(found)).tlbs
+    assert tlb.sharing == text
+
+
 def test_remarks_name_what_differs_first_and_each_uncertain_element_once(h200, summary):
     different = [remark for remark in summary.remarks if remark.is_difference]
     assert list(summary.remarks[: len(different)]) == different

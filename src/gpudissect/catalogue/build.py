@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpudissect.catalogue.compute_capability import TEXTURE_BYTES
@@ -14,7 +13,7 @@ from gpudissect.workload import MATRIX_MULTIPLY_ADDS, Instruction, Path
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpudissect.catalogue.arrays import CacheTable, IndexTable, Lines, TlbTable
+    from gpudissect.catalogue.arrays import CacheTable, IndexTable, Lines
     from gpudissect.catalogue.quantity import Table
     from gpudissect.catalogue.schema import GpuTable
     from gpudissect.catalogue.tables import BandwidthTable, MemoryTable, PathTable, RateTable, SharedTable, UnitTable
@@ -123,15 +122,13 @@ def _tlbs(gpu: GpuTable, alternative: bool) -> Iterator[geometry.Tlb]:
     are_private = any(table.tlb_by_sm for table in tables[1:])  # the first ones, then
     for number, table in enumerate(tables):
         by_sm = tuple(range(gpu.chip.sm_count.value)) if are_private and number == 0 else ()
-        yield replace(_tlb(table, alternative), by_sm=table.tlb_by_sm.value if table.tlb_by_sm else by_sm)
-
-
-def _tlb(table: TlbTable, alternative: bool) -> geometry.Tlb:
-    penalty, lines = table.penalty.value if table.penalty else 0.0, table.alternative if alternative else None
-    miss_cache = table.miss_cache.value if table.miss_cache else 0
-    return geometry.Tlb(
-        page=table.page_size.value, penalty=penalty, miss_cache=miss_cache, **_structure(lines or table)
-    )
+        yield geometry.Tlb(
+            page=table.page_size.value,
+            penalty=table.penalty.value if table.penalty else 0.0,
+            miss_cache=table.miss_cache.value if table.miss_cache else 0,
+            by_sm=table.tlb_by_sm.value if table.tlb_by_sm else by_sm,
+            **_structure((alternative and table.alternative) or table),
+        )
 
 
 def _structure(table: Lines) -> dict[str, Any]:

@@ -53,9 +53,8 @@ def sharing_plan(bench: Bench, known: Known) -> Plan:
     sms, shared_with, penalties = bench.info.sm_count, dict[int, Flags](), list[float]()
     unknown, count = np.arange(sms), 1
     while unknown.size:
-        tested = unknown[
-            np.linspace(0, unknown.size, min(count, unknown.size), endpoint=False).astype(np.int64)
-        ].tolist()
+        places = np.linspace(0, unknown.size, min(count, unknown.size), endpoint=False).astype(np.int64)
+        tested = unknown[places].tolist()
         for sm, (penalty, flags) in zip(tested, (yield from test.run(tested)), strict=True):
             if penalty is None:
                 reason = f"on SM {sm}, pages that should have been evicted are not slower than others"
@@ -80,20 +79,11 @@ def sharing_plan(bench: Bench, known: Known) -> Plan:
 
 @dataclass(frozen=True)
 class _Test:
-    """One SM loads all pages, after each of some SMs has loaded its own."""
+    """One SM loads all test pages, after each of some SMs has loaded its own."""
 
     tested: int
     loading: range
-    unloaded: Pages  # pages that no other SM loads
-    loaded: Pages  # shape (SMs, pages)
-    order: Pages  # all of them, in the order of the test
-
-    def visits(self, trace: Trace) -> Visits:
-        """Extra cycles of the first accesses."""
-        cycles = trace.cycles.reshape(LAPS, self.order.size).astype(np.float64)
-        extra = np.empty(self.order.size)
-        extra[self.order] = cycles[0] - cycles[1:].min(axis=0)
-        return Visits(extra[self.loaded], extra[self.unloaded])
+    order: Pages  # all test pages, in the order of the test: those that no other SM loads are numbered first
 
 
 class _SharingTests:
@@ -104,19 +94,19 @@ class _SharingTests:
         self._accesses = PageAccesses(level.page_size, bench)
         self.room = memory_limit(bench) // level.page_size
         most = max(2, min(int(MAX_SHARE * entries), entries - FIRST_EVICTING * first.entries))  # test pages
-        self._unloaded = np.arange(min(UNLOADED_PAGES, most // 2))
+        self._unloaded = min(UNLOADED_PAGES, most // 2)
         self._expected = level.miss.cycles - first.miss.cycles
         for pages in (PAGES, FEWER_PAGES):
-            at_once = min(self.sms, (most - self._unloaded.size) // pages, level.page_size // LINE_GRAIN)
+            at_once = min(self.sms, (most - self._unloaded) // pages, level.page_size // LINE_GRAIN)
             at_once = max(1, at_once)
             self._pages = pages
-            used = self._unloaded.size + at_once * pages
+            used = self._unloaded + at_once * pages
             self.evicting: Pages = np.arange(used, min(self.room, used + int(MAX_EVICTING * entries)))
             if self.evicting.size >= MIN_EVICTING * entries:
                 break
         self._parts = [range(start, min(start + at_once, self.sms)) for start in range(0, self.sms, at_once)]
         self._evicting = Explicit(self._accesses.offsets(self.evicting))
-        self._own = [Explicit(self._own_words(pages)) for pages in self._loaded_by(range(at_once))]
+        self._own = [Explicit(self._own_words(number)) for number in range(at_once)]
         self.evidence: list[str] = []
 
     def run(self, tested: Iterable[int]) -> Ask[list[tuple[float | None, Flags]]]:
@@ -124,29 +114,23 @@ class _SharingTests:
         tests = [self._test(sm, part) for sm in tested for part in self._parts]
         traces = yield [self._chase(test) for test in tests]
         self.evidence += [trace.workload for trace in traces]
-        visits = [test.visits(trace) for test, trace in zip(tests, traces, strict=True)]
+        visits = [self._visits(test.order, trace) for test, trace in zip(tests, traces, strict=True)]
         count = len(self._parts)
         return [self._conclude(visits[start : start + count]) for start in range(0, len(visits), count)]
 
-    def _loaded_by(self, sms: range) -> Pages:
-        """The pages that each of these SMs loads, shape (SMs, pages)."""
-        return self._unloaded.size + np.arange(len(sms) * self._pages).reshape(len(sms), -1)
-
-    def _own_words(self, pages: Pages) -> Pages:
+    def _own_words(self, number: int) -> Pages:
         """Offsets of words that an SM loads: those behind the timed ones of its pages, after words of other pages.
 
         The latter evict its pages from its first TLB, which holds them if this SM wrote the chains.
         """
-        number = (pages[0] - self._unloaded.size) // self._pages
         others = self.evicting[-FIRST_EVICTING * self._first.entries :]  # which the second TLB holds
         evicting = others * self._accesses.spacing + number * LINE_GRAIN + LAST_WORD * PATH.word
+        pages = self._unloaded + number * self._pages + np.arange(self._pages)
         return np.concatenate([evicting, self._accesses.offsets(pages) + PATH.word])
 
     def _test(self, tested: int, loading: range) -> _Test:
         """The next test of an SM."""
-        loaded = self._loaded_by(loading)
-        order = self.rng.permutation(self._unloaded.size + loaded.size)
-        return _Test(tested, loading, self._unloaded, loaded, order)
+        return _Test(tested, loading, self.rng.permutation(self._unloaded + len(loading) * self._pages))
 
     def _chase(self, test: _Test) -> Chase:
         """The loads of the SM that is tested, timed, after those of other SMs."""
@@ -169,6 +153,13 @@ class _SharingTests:
             sm=test.tested,
             before=tuple(before),
         )
+
+    def _visits(self, order: Pages, trace: Trace) -> Visits:
+        """Extra cycles of the first accesses."""
+        cycles = trace.cycles.reshape(LAPS, order.size).astype(np.float64)
+        extra = np.empty(order.size)
+        extra[order] = cycles[0] - cycles[1:].min(axis=0)
+        return Visits(extra[self._unloaded :].reshape(-1, self._pages), extra[: self._unloaded])
 
     def _conclude(self, parts: Sequence[Visits]) -> tuple[float | None, Flags]:
         """The penalty of a miss, None if it does not show, and which SMs use the TLB, from tests of the same SM.
