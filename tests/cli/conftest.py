@@ -125,3 +125,12 @@ def error_of(gpudissect) -> Callable[..., str]:
 def no_ambient_colour(monkeypatch) -> None:
     for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def gpus(monkeypatch, tmp_path):
+    """GPUs of this machine, by their specs."""
+    monkeypatch.chdir(tmp_path)
+    specs = ["sim:gtx980", "sim:gtx280"]
+    monkeypatch.setattr(kinds, "_cuda_gpus", lambda: [kinds.Listing(spec, "Fake", "measured") for spec in specs])
+    return specs
