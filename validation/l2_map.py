@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import recorded_map
+from l2_partitions import Priority, Set
 from l2_rules import (
     CHANNEL,
     LINE,
@@ -30,8 +31,6 @@ from l2_rules import (
     WAYS,
     Flags,
     Numbers,
-    Priority,
-    Set,
     near_sets,
     numbers_of,
     place,
@@ -172,9 +171,7 @@ def evict_first_hits(order: Numbers) -> Flags:
     """Which loads of a set hit; a quarter of them have the hint evict-first."""
     lines = Set()
     priorities = np.where(order >= 64, Priority.FIRST, Priority.NORMAL)
-    return np.array(
-        [lines.access(*each) for each in zip((order & 63).tolist(), map(Priority, priorities), strict=True)]
-    )
+    return np.array([lines.load(*each) for each in zip((order & 63).tolist(), map(Priority, priorities), strict=True)])
 
 
 def hash_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:

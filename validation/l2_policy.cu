@@ -10,7 +10,10 @@ typedef unsigned long long u64;
 
 constexpr u32 LINE = 128, WAYS = 16, LISTED = 64, FAR_CYCLES = 385, MEMORY_CYCLES = 530, NOT_NEAR = 0xffffffff;
 
-enum Operation { LOAD, LOAD_FIRST, LOAD_LAST, LOAD_UNCHANGED, LOAD_OTHER_SECTOR, STORE_SECTOR, STORE_WORD, REDUCTION, ATOMIC, DISCARD, PREFETCH };
+enum Operation {
+    LOAD, LOAD_FIRST, LOAD_LAST, LOAD_UNCHANGED, LOAD_OTHER_SECTOR, STORE_SECTOR, STORE_WORD, REDUCTION, ATOMIC, DISCARD, PREFETCH,
+    STORE_FIRST, STORE_LAST, STORE_UNCHANGED, STORE_REST, LOAD_NEXT_SECTOR
+};
 
 __device__ volatile u32 sink;
 
@@ -70,19 +73,26 @@ __device__ __noinline__ u32 operate(u32 operation, u8* line, const Policies& pol
     u32 lane = threadIdx.x, cycles = 0;
     if (operation == STORE_SECTOR && lane < 2)
         asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %1, %1, %1};" ::"l"(line + 16 * lane), "r"(lane) : "memory");
+    if (operation >= STORE_FIRST && operation <= STORE_UNCHANGED && lane < 2) {
+        u64 policy = operation == STORE_FIRST ? policies.first : operation == STORE_LAST ? policies.last : policies.unchanged;
+        asm volatile("st.relaxed.gpu.global.L2::cache_hint.v4.u32 [%0], {%1, %1, %1, %1}, %2;" ::"l"(line + 16 * lane), "r"(lane), "l"(policy) : "memory");
+    }
+    if (operation == STORE_REST && lane > 0 && lane < 8)
+        asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(line + 4 * lane), "r"(lane) : "memory");
     if (lane == 0) switch (operation) {
             case LOAD: cycles = timed([&] { return load(line); }); break;
             case LOAD_FIRST: cycles = timed([&] { return load(line, policies.first); }); break;
             case LOAD_LAST: cycles = timed([&] { return load(line, policies.last); }); break;
             case LOAD_UNCHANGED: cycles = timed([&] { return load(line, policies.unchanged); }); break;
             case LOAD_OTHER_SECTOR: cycles = timed([&] { return load(line + 64); }); break;
+            case LOAD_NEXT_SECTOR: cycles = timed([&] { return load(line + 32); }); break;
             case STORE_WORD: asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(line), "r"(operation) : "memory"); break;
             case REDUCTION: asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(line), "r"(operation) : "memory"); break;
             case ATOMIC: cycles = timed([&] { return add(line); }); break;
             case PREFETCH: asm volatile("prefetch.global.L2 [%0];" ::"l"(line) : "memory"); break;
             case DISCARD: asm volatile("discard.global.L2 [%0], 128;" ::"l"(line) : "memory"); break;
         }
-    if (operation >= STORE_SECTOR) __threadfence();
+    if (operation >= STORE_SECTOR && operation != LOAD_NEXT_SECTOR) __threadfence();
     __syncwarp();
     return min(cycles, 65535u);
 }

@@ -12,8 +12,20 @@ import numpy as np
 from cuda.bindings import driver
 from gpu_probe import U32, U64, Gpu, call
 from l2_map import NEAR_CYCLES
-from l2_policy import LISTED, MIXES, OTHER_SM, SCATTERED_LINES, STEP, WATCHED
-from l2_rules import LINE, RECORD_LINES, SETS, SLICES, WAY_BYTES, WAYS, Numbers, Operation, near_sets, place, records_of
+from l2_partitions import QUOTA, Operation
+from l2_policy import (
+    LISTED,
+    MIXES,
+    OTHER_SM,
+    RECORD_MIXES,
+    RECORD_TURNS,
+    SCATTERED_LINES,
+    SHARING,
+    STEP,
+    WATCHED,
+    Mix,
+)
+from l2_rules import LINE, RECORD_LINES, SETS, SLICES, WAY_BYTES, WAYS, Numbers, near_sets, place, records_of
 from numpy.typing import NDArray
 
 SOURCE = Path(__file__).with_name("l2_policy.cu")
@@ -25,9 +37,10 @@ NEAR_LINES = (256 << 20) // LINE  # from which lines of a set are chosen: at lea
 START_LINES = (96 << 20) // LINE
 SEQUENCE = 2048
 USED_LINES = (17, 20, 28, 40)
-SETS_OF_MIX = {"stores": 6}  # of other mixes: 2
-SHARED_LINES = 12  # of the two SMs that take turns
-PARTIAL_STORES, PARTIAL_SETS, FLUSH_LINES, PAUSES = 8, 4, 20, (0, 3)
+SETS_OF_MIX = 2  # for lines of each kind
+SHARED_LINES = (12, 24, 40)  # of the two SMs that take turns
+QUOTA_SEQUENCES = 3  # for each size of persisting memory
+TURN_SHARE = 0.3  # of operations that the other SM runs on lines with one set of records
 RECORD_GROUPS = 6
 RECORD_LINES_USED = (16, 12, 9, 8, 7, 6, 5)
 RIVALS, RIVAL_SEQUENCES = 20, 3  # near lines that evict the copy of the first line of a group
@@ -183,34 +196,25 @@ class Experiments:
         self._copies = group(far, near_sets(far + probe.start // LINE, self._near)[1])
 
     def mixes(self) -> None:
-        """Sequences of operations in single sets."""
+        """Sequences of operations in single sets, after laps over all lines that leave none of earlier kernels."""
+        protected = np.arange(QUOTA + 1) + LISTED * Operation.LOAD_LAST
+        flush = np.append(protected, np.tile(np.arange(max(USED_LINES)), 2))
         for name, (kinds, mix) in MIXES.items():
             for kind in kinds.split():
-                for _ in range(SETS_OF_MIX.get(name, 2)):
+                for _ in range(SETS_OF_MIX):
                     lines = self._lines(kind, max(USED_LINES))
                     for used in USED_LINES:
-                        self._operate(name, lines, self._words(mix, used))
-
-    def partial(self) -> None:
-        """Trials: lines are evicted, some are written in part, others hit, and one of the written ones is loaded."""
-        flush = np.tile(np.arange(PARTIAL_STORES, PARTIAL_STORES + FLUSH_LINES), 2)
-        trials = [
-            np.array([*flush, *(np.arange(stores) + LISTED * Operation.STORE_WORD), *flush[-pause:][:pause], loaded])
-            for stores in range(1, PARTIAL_STORES + 1)
-            for loaded in range(stores)
-            for pause in PAUSES
-        ]
-        for _ in range(PARTIAL_SETS):
-            self._operate("partial", self._lines("near", PARTIAL_STORES + FLUSH_LINES), np.concatenate(trials))
+                        self._operate(name, lines, np.append(flush, self._words(mix, used))[:SEQUENCE])
 
     def sharing(self) -> None:
         """Two SMs near different partitions use the same lines."""
         for kind in ("near", "far"):
-            for written in (Operation.STORE_SECTOR, Operation.ATOMIC):
-                words = self._words({Operation.LOAD: 0.7, written: 0.3}, SHARED_LINES)
-                words += OTHER_SM * self._rng.integers(0, 2, words.size)
-                lines = self._lines(kind, SHARED_LINES)
-                self._keep("sharing", lines, words, self._probe.take_turns(lines, words))
+            for mix in (*({Operation.LOAD: 0.7, each: 0.3} for each in SHARING), MIXES["all"][1]):
+                lines = self._lines(kind, max(SHARED_LINES))
+                for used in SHARED_LINES:
+                    words = self._words(mix, used)
+                    words += OTHER_SM * self._rng.integers(0, 2, words.size)
+                    self._take_turns("sharing", lines, words)
 
     def records(self) -> None:
         """Loads of far lines with one set of records; then of lines that evict the copy of the first one, too.
@@ -224,14 +228,26 @@ class Experiments:
                 self._operate("records", lines, self._rng.integers(0, used, SEQUENCE))
             for _ in range(RIVAL_SEQUENCES):
                 self._operate("records", lines, self._rng.choice(lines.size, SEQUENCE, p=SHARES_WITH_RIVALS))
+            for mix in RECORD_MIXES:
+                for used in RECORD_LINES_USED:
+                    self._operate("record_mixes", far, self._words(mix, used))
             physical = far[:FAMILIES] + self._probe.start // LINE
             family = np.unique(np.arange(RECORD_LINES + 1) & RECORD_LINES)
             related = np.bitwise_xor.outer(physical, family).ravel() - self._probe.start // LINE
             for used in FAMILIES_USED:
                 self._operate("families", related, self._rng.integers(0, used * family.size, SEQUENCE))
 
-    def quotas(self) -> list[int]:
-        """Sequences with more and more persisting memory set aside; bytes of it, -1 before any was."""
+    def record_turns(self) -> None:
+        """SM 0 loads far lines with one set of records, and an SM near their home uses them, too."""
+        for far in record_groups(self._probe, self._near, len(RECORD_TURNS)):
+            for operation in RECORD_TURNS:
+                words = self._rng.integers(0, far.size, SEQUENCE)
+                by_other = self._rng.random(SEQUENCE) < TURN_SHARE
+                words += np.where(by_other, OTHER_SM + LISTED * operation, 0)
+                self._take_turns("record_turns", far, words)
+
+    def quotas(self) -> Numbers:
+        """Sequences with more and more persisting memory set aside; bytes of it for each, -1 before any was."""
         attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE
         most = int(call(driver.cuDeviceGetAttribute, attribute, 0))
         sizes = [-1, *range(WAY_BYTES, most + 1, WAY_BYTES), 0]
@@ -239,8 +255,9 @@ class Experiments:
             if size >= 0:
                 self._probe.set_aside(size)
             used = max(USED_LINES)
-            self._operate("quota", self._lines("near", used), self._words(MIXES["hints"][1], used))
-        return sizes
+            for _ in range(QUOTA_SEQUENCES):
+                self._operate("quota", self._lines("near", used), self._words(MIXES["hints"][1], used))
+        return np.repeat(sizes, QUOTA_SEQUENCES)
 
     def _lines(self, kind: str, count: int) -> Numbers:
         """Lines in one set of the partition near to SM 0, in random order."""
@@ -249,12 +266,15 @@ class Experiments:
         mixed = np.concatenate([own[: count // 2], far[: count // 2]])
         return self._rng.permutation({"near": own, "far": far, "mixed": mixed}[kind][:count])
 
-    def _words(self, mix: dict[Operation, float], used: int) -> Numbers:
+    def _words(self, mix: Mix, used: int) -> Numbers:
         operations = self._rng.choice(list(mix), SEQUENCE, p=list(mix.values()))
         return np.asarray(self._rng.integers(0, used, SEQUENCE) + LISTED * operations)
 
     def _operate(self, name: str, lines: Numbers, words: Numbers) -> None:
         self._keep(name, lines, words, self._probe.operate(lines, words))
+
+    def _take_turns(self, name: str, lines: Numbers, words: Numbers) -> None:
+        self._keep(name, lines, words, self._probe.take_turns(lines, words))
 
     def _keep(self, name: str, lines: Numbers, words: Numbers, cycles: NDArray[np.uint16]) -> None:
         parts: dict[str, NDArray[Any]] = {
@@ -269,7 +289,7 @@ class Experiments:
 def measure(probe: Probe) -> dict[str, NDArray[Any]]:
     """All runs; see `l2_policy` for the arrays."""
     experiments = Experiments(probe)
-    for run in (experiments.mixes, experiments.partial, experiments.sharing, experiments.records):
+    for run in (experiments.mixes, experiments.sharing, experiments.records, experiments.record_turns):
         run()
     probe.watch(int(probe.near[0]), WATCHED[0], 1)  # evicts all copies, so that no record is left
     scattered = probe.load_scattered()
@@ -281,12 +301,12 @@ def measure(probe: Probe) -> dict[str, NDArray[Any]]:
         "near": np.array(probe.near[0]),
         "scattered": scattered,
         "watch": np.array(watched, np.uint8),
-        "quota_bytes": np.array(sizes),
+        "quota_bytes": sizes,
         **{name: np.array(values) for name, values in experiments.arrays.items()},
     }
 
 
-def record_groups(probe: Probe, near: int) -> list[Numbers]:
+def record_groups(probe: Probe, near: int, count: int = RECORD_GROUPS) -> list[Numbers]:
     """Far lines from the whole memory with one set of records each, but in different sets of the L2."""
     lines = np.unique(probe.rng.integers(0, probe.lines, CANDIDATES))
     physical = lines + probe.start // LINE
@@ -294,7 +314,7 @@ def record_groups(probe: Probe, near: int) -> list[Numbers]:
     lines, physical, sets = lines[far], physical[far], sets[far]
     numbers = records_of(physical)
     groups = []
-    for number in probe.rng.choice(np.unique(numbers), RECORD_GROUPS, replace=False):
+    for number in probe.rng.choice(np.unique(numbers), count, replace=False):
         members = np.flatnonzero(numbers == number)
         for values in (physical & ~RECORD_LINES, sets):
             members = members[np.unique(values[members], return_index=True)[1]]

@@ -3,85 +3,130 @@
 import l2_policy
 import numpy as np
 import pytest
-from l2_rules import (
-    HOME,
+from l2_partitions import (
     MAX_DIRTY,
-    MEMORY,
-    NEAR,
-    RECORD_LINES,
-    RECORDS,
-    WAYS,
+    MAX_INCOMPLETE,
+    WORD,
     Operation,
     Partitions,
     Priority,
-    Records,
     Set,
-    near_hits,
-    near_sets,
-    records_of,
 )
+from l2_records import RECORDS, Records, copies_found, near_hits
+from l2_rules import HOME, MEMORY, NEAR, RECORD_LINES, WAYS, near_sets, records_of
+
+PARTS = (Operation.STORE_WORD, Operation.STORE_REST)
 
 
-def filled(*, quota=3, priority=Priority.NORMAL, writes=False):
+def filled(*, quota=3, priority=Priority.NORMAL):
     """A set whose ways hold the first lines, in order."""
     found = Set(quota)
     for line in range(WAYS):
-        found.access(line, priority, writes)
+        found.load(line, priority)
     return found
+
+
+def found_at(operations, line=1, *, far):
+    """Where each operation finds a line."""
+    partitions = Partitions()
+    return [partitions.operate(operation, line, far) for operation in operations]
 
 
 @pytest.mark.parametrize("quota", range(1, 11))
 def test_as_many_lines_as_the_quota_outlive_later_ones(quota):
     lines = filled(quota=quota, priority=Priority.LAST)
     for line in range(100, 100 + 2 * WAYS):
-        lines.access(line)
+        lines.load(line)
     assert sorted(line for line in lines.lines if line < WAYS) == list(range(WAYS - quota, WAYS))
 
 
-def test_a_later_load_ends_evict_first_but_not_evict_last():
+@pytest.mark.parametrize("write", [False, True])
+def test_a_later_access_ends_evict_first_but_not_evict_last(write):
     lines = filled()
     for priority in (Priority.FIRST, Priority.LAST):
-        lines.access(int(priority), priority)
-        lines.access(int(priority))
+        for hint in (priority, Priority.NORMAL):
+            (lines.store if write else lines.load)(int(priority), hint)
     found = [lines.lines[int(priority)].priority for priority in (Priority.FIRST, Priority.LAST)]
     assert found == [Priority.NORMAL, Priority.LAST]
 
 
 def test_no_more_lines_are_dirty_than_allowed_and_the_oldest_is_written_back():
-    lines = filled(writes=True)
-    assert [line for line, each in lines.lines.items() if each.dirty] == list(range(WAYS - MAX_DIRTY, WAYS))
+    lines = Set()
+    for line in [*range(MAX_DIRTY + 1), 100]:
+        lines.store(line)
+    assert [line for line, each in lines.lines.items() if each.dirty] == [*range(1, MAX_DIRTY + 1), 100]
+
+
+def test_protected_lines_are_not_written_back():
+    lines = Set(WAYS)
+    for line in range(MAX_DIRTY + 2):
+        lines.store(line, Priority.LAST)
+    lines.load(100)
+    assert sum(line.dirty for line in lines.lines.values()) == MAX_DIRTY + 2
 
 
 def test_a_miss_evicts_the_next_clean_line_while_the_oldest_is_written_back():
     lines = filled()
-    lines.access(1, writes=True)
+    lines.store(1)
     for line in range(2, WAYS):
-        lines.access(line)
-    lines.access(100)  # evicts line 0; line 1 is now the oldest, and dirty
+        lines.load(line)
+    lines.load(100)  # evicts line 0; line 1 is now the oldest, and dirty
     assert 1 in lines.lines
-    lines.access(101)
+    lines.load(101)
     assert 1 in lines.lines
     assert 2 not in lines.lines
 
 
+def test_a_store_to_a_line_that_is_written_back_does_not_keep_it_dirty():
+    lines = filled()
+    lines.store(1)
+    for line in range(2, WAYS):
+        lines.load(line)
+    lines.load(100)  # evicts line 0; line 1 is now the oldest, and dirty
+    lines.store(1)
+    assert not lines.lines[1].dirty
+
+
+def test_the_l2_completes_a_line_if_a_set_has_too_many_incomplete_ones():
+    lines = filled()
+    for line in range(100, 101 + MAX_INCOMPLETE):
+        lines.store(line, parts=WORD)
+    assert sum(each.parts > 0 for each in lines.lines.values()) == MAX_INCOMPLETE + 1
+    lines.load(200)
+    assert [line for line, each in lines.lines.items() if each.parts] == [*range(101, 101 + MAX_INCOMPLETE)]
+    assert next(reversed(lines.lines)) == 100
+    assert not lines.lines[100].dirty
+
+
+@pytest.mark.parametrize("parts", [PARTS, PARTS[::-1]])
+def test_both_parts_of_a_sector_make_it_present(parts):
+    assert found_at([*parts, Operation.LOAD], far=False)[-1] == NEAR
+    assert found_at([parts[0], Operation.LOAD], far=False)[-1] == MEMORY
+
+
+def test_a_load_reads_half_a_line_and_a_store_writes_one_sector():
+    loads = [Operation.LOAD, Operation.LOAD_NEXT_SECTOR, Operation.LOAD_OTHER_SECTOR]
+    assert found_at(loads, far=False) == [MEMORY, NEAR, MEMORY]
+    assert found_at([Operation.STORE_SECTOR, *loads], far=False)[1:] == [NEAR, MEMORY, MEMORY]
+
+
 def test_an_atomic_operation_removes_the_copy_and_a_store_keeps_it():
-    partitions = Partitions()
-    found = [
-        partitions.operate(operation, 1, True)
-        for operation in (
+    found = found_at(
+        [
             Operation.LOAD,
             Operation.LOAD,
             Operation.STORE_SECTOR,
             Operation.LOAD,
             Operation.ATOMIC,
             Operation.LOAD,
-        )
-    ]
+        ],
+        far=True,
+    )
     assert (found[0], found[1], found[3], found[5]) == (MEMORY, NEAR, NEAR, HOME)
 
 
 @pytest.mark.parametrize("operation", [Operation.STORE_SECTOR, Operation.REDUCTION, Operation.ATOMIC])
-def test_lines_that_only_far_sms_have_written_serve_no_loads(operation):
+def test_a_far_load_waits_once_for_what_only_far_sms_have_written(operation):
     partitions = Partitions()
     partitions.operate(operation, 1, True)
     assert partitions.operate(Operation.ATOMIC, 1, True) == HOME  # it removes the copy of the store
@@ -90,8 +135,43 @@ def test_lines_that_only_far_sms_have_written_serve_no_loads(operation):
     assert partitions.operate(Operation.LOAD, 1, True) == HOME
 
 
+def test_a_near_load_hits_what_a_far_sm_has_written_and_a_far_one_waits():
+    partitions = Partitions()
+    partitions.operate(Operation.ATOMIC, 1, True)
+    assert partitions.operate(Operation.LOAD, 1, False, 1) == NEAR
+    assert partitions.operate(Operation.LOAD, 1, True) == MEMORY
+
+
+def test_a_near_store_invalidates_the_copy():
+    partitions = Partitions()
+    for _ in range(2):
+        partitions.operate(Operation.LOAD, 1, True)
+    partitions.operate(Operation.STORE_SECTOR, 1, False, 1)
+    assert partitions.operate(Operation.LOAD, 1, True) == HOME
+
+
+@pytest.mark.parametrize(("operation", "kept"), [(Operation.STORE_WORD, False), (Operation.ATOMIC, True)])
+def test_a_far_store_of_a_part_evicts_a_line_although_it_makes_no_copy(operation, kept):
+    partitions = Partitions()
+    for line in range(WAYS):
+        partitions.operate(Operation.LOAD, line, True)
+    partitions.operate(operation, WAYS, True)
+    found = [partitions.operate(Operation.LOAD, line, True) == NEAR for line in (1, 0)]
+    assert found == [True, kept]
+
+
+@pytest.mark.parametrize("operation", [Operation.PREFETCH, Operation.ATOMIC])
+def test_what_makes_no_copy_ends_evict_first_for_the_line_that_a_copy_would_evict(operation):
+    partitions = Partitions()
+    for line in range(WAYS):
+        partitions.operate(Operation.LOAD_FIRST if line == 5 else Operation.LOAD, line, True)
+    partitions.operate(operation, WAYS, True)
+    partitions.operate(Operation.LOAD, WAYS + 1, True)  # evicts a line
+    assert [partitions.operate(Operation.LOAD, line, True) == NEAR for line in (5, 0)] == [True, False]
+
+
 @pytest.mark.parametrize("far", [False, True])
-def test_a_prefetch_of_a_whole_line_changes_nothing_and_copies_none(far):
+def test_a_prefetch_of_a_whole_line_does_not_renew_it_and_makes_no_copy(far):
     partitions = Partitions()
     for line in (0, 0, *range(1, WAYS), 0, WAYS):  # the third one of line 0 finds all sectors
         partitions.operate(Operation.PREFETCH, line, far)
@@ -111,19 +191,19 @@ def test_a_prefetch_of_a_line_without_all_sectors_is_an_access():
 def full_records():
     """Seven records, the oldest one first."""
     records = Records()
-    assert [records.load(line) for line in range(RECORDS)] == [[]] * RECORDS
+    assert [records.request(line) for line in range(RECORDS)] == [[]] * RECORDS
     return records
 
 
 @pytest.mark.parametrize(
     ("operation", "record", "lost", "left"),
     [
-        ("load", 7, [0, 1], [2, 3, 4, 5, 6, 7]),
-        ("load", 2, [0], [1, 3, 4, 5, 6, 2]),
-        ("load", 0, [], [1, 2, 3, 4, 5, 6, 0]),
+        ("request", 7, [0, 1], [2, 3, 4, 5, 6, 7]),
+        ("request", 2, [0], [1, 3, 4, 5, 6, 2]),
+        ("request", 0, [], [1, 2, 3, 4, 5, 6, 0]),
         ("free", 2, [0], [1, 3, 4, 5, 6]),
         ("free", 0, [], [1, 2, 3, 4, 5, 6]),
-        ("free", 7, [], [0, 1, 2, 3, 4, 5, 6]),
+        ("free", 7, [0], [1, 2, 3, 4, 5, 6]),
     ],
 )
 def test_a_full_set_of_records_makes_room_for_all_but_its_oldest_record(operation, record, lost, left):
@@ -135,7 +215,9 @@ def test_a_full_set_of_records_makes_room_for_all_but_its_oldest_record(operatio
 def test_a_set_of_records_that_is_not_full_loses_none():
     records = full_records()
     records.free(0)
-    assert records.load(8) == []
+    assert records.request(8) == []
+    records.free(8)
+    assert records.look_up() == []
 
 
 def test_a_copy_that_the_near_partition_evicts_frees_its_record():
@@ -166,20 +248,31 @@ def test_the_analysis_tells_other_quotas_apart(quota, agrees):
     assert (counts.wrong == 0) is agrees
 
 
-def partial_stores(*, paused, last):
-    """Five words stored in part, hits if `paused`, and a load of each of them in trials of their own."""
-    trials = [[*(np.arange(5) + l2_policy.LISTED * Operation.STORE_WORD), *([8] * paused), line] for line in range(5)]
-    times = [[0] * (5 + paused) + [700 if line >= 5 - last else 300] for line in range(5)]
-    return {
-        "start": np.array(0),
-        "near": np.array(0),
-        "partial_lines": np.arange(l2_policy.LISTED)[None],
-        "partial_words": np.concatenate(trials)[None],
-        "partial_cycles": np.concatenate(times)[None],
-    }
+@pytest.mark.parametrize(
+    ("operation", "other", "kept"),
+    [
+        (Operation.STORE_WORD, False, False),  # a new record
+        (Operation.ATOMIC, False, False),
+        (Operation.LOAD, True, False),
+        (Operation.REDUCTION, True, False),
+        (Operation.PREFETCH, False, True),
+        (Operation.DISCARD, True, True),
+    ],
+)
+def test_operations_that_look_up_a_full_set_of_records_cost_the_oldest_copy(operation, other, kept):
+    operations = np.array([Operation.LOAD] * RECORDS + [operation, Operation.LOAD])
+    positions = np.array([*range(RECORDS), RECORDS, 0])
+    others = np.array([False] * RECORDS + [other, False])
+    assert copies_found(operations, positions, others)[-1] == kept
 
 
-@pytest.mark.parametrize(("paused", "incomplete"), [(False, 3), (True, 2)])
-def test_as_many_lines_are_incomplete_as_stated(paused, incomplete):
-    found = {last: l2_policy.check_partial(partial_stores(paused=paused, last=last)) for last in range(1, 5)}
-    assert [last for last, agrees in found.items() if agrees] == [incomplete]
+@pytest.mark.parametrize(("limit", "agrees"), [(1, False), (2, True), (3, False)])
+def test_the_analysis_tells_other_limits_of_incomplete_lines_apart(limit, agrees):
+    rng = np.random.default_rng(1)
+    words = rng.integers(0, 20, 4096) + l2_policy.LISTED * rng.choice([Operation.LOAD, Operation.STORE_WORD], 4096)
+    operations, positions = np.divmod(words, l2_policy.LISTED)
+    state, far = Partitions(max_incomplete=limit), np.zeros(words.size, np.bool_)
+    pairs = zip(operations.tolist(), positions.tolist(), strict=True)
+    found = np.array([state.operate(Operation(operation), line, False) for operation, line in pairs])
+    counts = l2_policy.count_wrong((far, operations, positions, found), Partitions())
+    assert (counts.wrong == 0) is agrees
