@@ -116,7 +116,7 @@ class Set:
         hit = bool(line.sectors >> sector & 1)
         if not hit:
             line.read(sector)
-        self._end()
+        self.end()
         return hit
 
     def store(self, number: int, priority: Priority = Priority.NORMAL, parts: int = WHOLE) -> bool:
@@ -129,7 +129,7 @@ class Set:
             if line.parts == WHOLE:
                 line.sectors, line.parts = line.sectors | 1, 0
         line.dirty = True
-        self._end()
+        self.end()
         return hit
 
     def update(self, number: int) -> bool:
@@ -139,13 +139,13 @@ class Set:
         if not hit:
             line.read(0)
         line.dirty = True
-        self._end()
+        self.end()
         return hit
 
     def touch(self, number: int, priority: Priority = Priority.NORMAL, sectors: int = 0) -> None:
         """Make a line the most recently used one; `sectors`: bit mask of those that become present."""
         self._use(number, priority).sectors |= sectors
-        self._end()
+        self.end()
 
     def prefetch(self, number: int) -> None:
         """Make sectors of a line present. A line that has them stays where it is in the order of recency."""
@@ -155,7 +155,7 @@ class Set:
             line = self._use(number, Priority.NORMAL)
             line.read(0)
             line.read(2)
-        self._end()
+        self.end()
 
     def undo_first(self, number: int) -> None:
         """End evict-first for a line, or if it is absent, for the line that it would evict."""
@@ -179,7 +179,7 @@ class Set:
     def leave_room(self) -> None:
         """Evict a line if the set is full, for one that is not kept."""
         self._make_room()
-        self._end()
+        self.end()
 
     def _make_room(self) -> None:
         """Evict a line if the set is full: the first that is not dirty by priority, then recency."""
@@ -201,7 +201,7 @@ class Set:
                 protected[0].priority = Priority.NORMAL
         return line
 
-    def _end(self) -> None:
+    def end(self) -> None:
         """End what was chosen after the operation before, and choose again."""
         if self._written_back in self.lines:
             self.lines[self._written_back].dirty = False
@@ -289,6 +289,7 @@ class Partitions:
         if operation in ATOMICS:
             near.undo_first(line)
             near.invalidate(line)
+            near.end()
         elif operation in WHOLE_STORES:
             near.touch(line, copy_hint(hint), 1)
         elif line in near.lines:
@@ -300,6 +301,7 @@ class Partitions:
     def prefetch_far(self, line: int, near: Set, home: Set) -> None:
         """A prefetch by such an SM: it reaches the home unless the copy is complete."""
         near.undo_first(line)
+        near.end()
         if line not in near.lines or near.lines[line].sectors != ALL_SECTORS:
             home.prefetch(line)
 

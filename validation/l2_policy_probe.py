@@ -226,8 +226,10 @@ class Experiments:
             lines = np.concatenate([far, rivals[:RIVALS]])
             for used in RECORD_LINES_USED:
                 self._operate("records", lines, self._rng.integers(0, used, SEQUENCE))
+            laps = np.tile(np.arange(far.size, lines.size), 2)
             for _ in range(RIVAL_SEQUENCES):
-                self._operate("records", lines, self._rng.choice(lines.size, SEQUENCE, p=SHARES_WITH_RIVALS))
+                chosen = self._rng.choice(lines.size, SEQUENCE, p=SHARES_WITH_RIVALS)
+                self._operate("records", lines, np.append(laps, chosen)[:SEQUENCE])
             for mix in RECORD_MIXES:
                 for used in RECORD_LINES_USED:
                     self._operate("record_mixes", far, self._words(mix, used))
