@@ -1,6 +1,6 @@
 """Measure policies of the L2 of an H200: ``python validation/l2_policy_probe.py FILE.npz [SEED]``; see `l2_policy.py`.
 
-Takes nearly all memory of the GPU and about 20 seconds.
+Takes nearly all memory of the GPU and about 27 seconds.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """How many loads rivals of the rules in `l2_partitions.py` mispredict, on recorded runs; see `docs/l2.md`.
 
-``python validation/l2_refuted.py`` prints a row for each; with ``--check``, exit status 1 if one predicts as well as
-the rules.
+``python validation/l2_refuted.py`` prints a row for each; with ``--check``, exit status 1 if one mispredicts
+less than `MIN_WRONG` of them.
 """
 
 import sys
