@@ -161,24 +161,37 @@ def sequences(data: Mapping[str, Numbers], name: str) -> Iterator[tuple[Flags, N
         yield far, operations, positions, found_in(cycles, far)
 
 
-def count_wrong(sequence: tuple[Flags, Numbers, Numbers, Numbers], state: Partitions) -> Counts:
-    """Loads of a sequence that are predicted to find their lines elsewhere than they did."""
+def count_wrong(
+    sequence: tuple[Flags, Numbers, Numbers, Numbers], state: Partitions, other: Flags | None = None
+) -> Counts:
+    """Loads of a sequence that are predicted to find their lines elsewhere than they did.
+
+    `other`: whether the SM near the other partition runs the operation.
+    """
     far, operations, positions, found = sequence
+    partitions = np.zeros(far.size, np.int64) if other is None else other.astype(np.int64)
     counts = Counts()
     for number, (operation, line) in enumerate(zip(operations.tolist(), positions.tolist(), strict=True)):
-        level = state.operate(Operation(operation), line, bool(far[number]))
+        level = state.operate(Operation(operation), line, bool(far[number]), int(partitions[number]))
         if number >= STARTING and operation in LOADS:
             counts.loads += 1
             counts.wrong += int(level != found[number])
     return counts
 
 
-def count_mix(data: Mapping[str, Numbers], name: str, new: Callable[[], Partitions]) -> dict[str, Counts]:
-    """Loads of a mix that are predicted wrongly, by where lines are; sequences of the same lines follow each other."""
-    totals, before, state = dict[str, Counts](), b"", new()
-    for lines, sequence in zip(data[f"{name}_lines"], sequences(data, name), strict=True):
+def states(data: Mapping[str, Numbers], name: str, new: Callable[[], Partitions]) -> Iterator[Partitions]:
+    """The state that each sequence continues: a new one if its lines are others than those of the one before."""
+    before, state = b"", new()
+    for lines in data[f"{name}_lines"]:
         if lines.tobytes() != before:
             state, before = new(), lines.tobytes()
+        yield state
+
+
+def count_mix(data: Mapping[str, Numbers], name: str, new: Callable[[], Partitions]) -> dict[str, Counts]:
+    """Loads of a mix that are predicted wrongly, by where lines are; sequences of the same lines follow each other."""
+    totals = dict[str, Counts]()
+    for state, sequence in zip(states(data, name, new), sequences(data, name), strict=True):
         far = float(np.mean(sequence[0]))
         kind = "near" if far == 0 else "far" if far == 1 else "mixed"
         totals.setdefault(kind, Counts()).add(count_wrong(sequence, state))
@@ -233,20 +246,11 @@ def turns(data: Mapping[str, Numbers], name: str) -> Iterator[tuple[Flags, Flags
 
 def check_sharing(data: Mapping[str, Numbers]) -> bool:
     """Print how many loads of two SMs near different partitions are predicted wrongly; whether as the page says."""
-    counts, before, state = Counts(), b"", Partitions()
-    for lines, cycles, sequence in zip(
-        data["sharing_lines"], data["sharing_cycles"], turns(data, "sharing"), strict=True
-    ):
-        if lines.tobytes() != before:
-            state, before = Partitions(), lines.tobytes()
-        other, far, operations, positions, _ = sequence
+    counts = Counts()
+    runs = zip(states(data, "sharing", Partitions), data["sharing_cycles"], turns(data, "sharing"), strict=True)
+    for state, cycles, (other, far, operations, positions, _) in runs:
         away = far ^ other
-        found = found_in(cycles, away)
-        for number, (operation, line) in enumerate(zip(operations.tolist(), positions.tolist(), strict=True)):
-            level = state.operate(Operation(operation), line, bool(away[number]), int(other[number]))
-            if number >= STARTING and operation in LOADS:
-                counts.loads += 1
-                counts.wrong += int(level != found[number])
+        counts.add(count_wrong((away, operations, positions, found_in(cycles, away)), state, other))
     print(f"loads of lines that SMs of both partitions use: {counts}")
     return counts.share <= MAX_WRONG
 
@@ -370,14 +374,21 @@ def pack(files: list[Path]) -> None:
     recorded_map.save(DATA, recorded_map.joined(files))
 
 
-def check(data: Mapping[str, NDArray[np.integer[Any]]]) -> bool:
-    """Print what the recorded runs show; whether that is what the page says."""
-    gpus, holds = recorded_map.by_gpu(data), list[bool]()
-    used = {gpu: used_sets(own) for gpu, own in gpus.items()}
-    for gpu, own in gpus.items():
+def runs_by_gpu(data: Mapping[str, NDArray[np.integer[Any]]]) -> dict[str, dict[str, Numbers]]:
+    """The arrays of each GPU, with latencies in cycles."""
+    gpus = recorded_map.by_gpu(data)
+    for own in gpus.values():
         for name in own:
             if name.endswith("_cycles"):
                 own[name] *= 4
+    return gpus
+
+
+def check(data: Mapping[str, NDArray[np.integer[Any]]]) -> bool:
+    """Print what the recorded runs show; whether that is what the page says."""
+    gpus, holds = runs_by_gpu(data), list[bool]()
+    used = {gpu: used_sets(own) for gpu, own in gpus.items()}
+    for gpu, own in gpus.items():
         print(f"GPU {gpu}: the allocation starts at {own['start'] >> 20} MiB")
         checks = check_mixes, check_quotas, check_limits, check_sharing, check_records, check_record_operations
         holds += [each(own) for each in checks]

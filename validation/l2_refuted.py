@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import recorded_map
 from l2_partitions import (
     ALL_SECTORS,
     ATOMICS,
@@ -20,7 +19,7 @@ from l2_partitions import (
     Priority,
     Set,
 )
-from l2_policy import DATA, Counts, count_mix
+from l2_policy import DATA, Counts, count_mix, runs_by_gpu
 from l2_rules import MEMORY, WAYS
 
 MIN_WRONG = 3e-3  # share of loads
@@ -204,11 +203,7 @@ RIVALS: tuple[tuple[str, type[Partitions]], ...] = (
 
 def check(data: Mapping[str, Any]) -> bool:
     """Print the share of mispredicted loads of each rival; whether all are refuted."""
-    gpus = list(recorded_map.by_gpu(data).values())
-    for own in gpus:
-        for name in own:
-            if name.endswith("_cycles"):
-                own[name] *= 4
+    gpus = list(runs_by_gpu(data).values())
 
     def total(mix: str, rule: type[Partitions]) -> Counts:
         counts = Counts()

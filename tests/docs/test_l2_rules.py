@@ -26,6 +26,15 @@ def filled(*, quota=3, priority=Priority.NORMAL):
     return found
 
 
+def with_oldest_dirty():
+    """A full set whose least recently used line, line 1, is dirty."""
+    found = filled()
+    found.store(1)
+    for line in (*range(2, WAYS), 100):  # the last one evicts line 0
+        found.load(line)
+    return found
+
+
 def found_at(operations, line=1, *, far):
     """Where each operation finds a line."""
     partitions = Partitions()
@@ -66,11 +75,7 @@ def test_protected_lines_are_not_written_back():
 
 
 def test_a_miss_evicts_the_next_clean_line_while_the_oldest_is_written_back():
-    lines = filled()
-    lines.store(1)
-    for line in range(2, WAYS):
-        lines.load(line)
-    lines.load(100)  # evicts line 0; line 1 is now the oldest, and dirty
+    lines = with_oldest_dirty()
     assert 1 in lines.lines
     lines.load(101)
     assert 1 in lines.lines
@@ -78,11 +83,7 @@ def test_a_miss_evicts_the_next_clean_line_while_the_oldest_is_written_back():
 
 
 def test_a_store_to_a_line_that_is_written_back_does_not_keep_it_dirty():
-    lines = filled()
-    lines.store(1)
-    for line in range(2, WAYS):
-        lines.load(line)
-    lines.load(100)  # evicts line 0; line 1 is now the oldest, and dirty
+    lines = with_oldest_dirty()
     lines.store(1)
     assert not lines.lines[1].dirty
 
